@@ -1,0 +1,70 @@
+//! One session, as the registry knows it.
+
+use std::sync::Arc;
+
+use procession_core::{Containment, Moment, Outcome, Phase, SessionId, SessionSpec};
+use procession_policy::Decision;
+use ractor::{DerivedActorRef, RpcReplyPort};
+
+use crate::{
+    error::StartError,
+    report::Started,
+    session::{Gauge, SessionMessage},
+};
+
+/// One session.
+#[derive(Debug)]
+pub(super) struct Entry {
+    pub(super) spec: Arc<SessionSpec>,
+    pub(super) decision: Arc<Decision>,
+    pub(super) gauge: Arc<Gauge>,
+    pub(super) admitted_at: Moment,
+    pub(super) evicted: Vec<SessionId>,
+    /// Callers that wait for the start; more than one where the same named start was asked for again.
+    pub(super) starting: Vec<RpcReplyPort<Result<Started, StartError>>>,
+    pub(super) process: Option<StartedProcess>,
+    pub(super) actor: ActorPlace,
+    pub(super) outcome: Option<Outcome>,
+}
+
+/// The process of a session that was started.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct StartedProcess {
+    pub(super) pid: u32,
+    pub(super) containment: Containment,
+    pub(super) spawned_at: Moment,
+}
+
+/// Where a session's actor is.
+#[derive(Debug)]
+pub(super) enum ActorPlace {
+    /// It is being started.
+    Coming,
+    /// It serves.
+    Here(DerivedActorRef<SessionMessage>),
+    /// It died; the registry answers in its place.
+    Dead,
+}
+
+impl Entry {
+    pub(super) fn started(&self, session: SessionId) -> Option<Started> {
+        self.process.map(|process| Started {
+            session,
+            pid: process.pid,
+            decision: Arc::clone(&self.decision),
+            containment: process.containment,
+            evicted: self.evicted.clone(),
+        })
+    }
+
+    pub(super) fn phase(&self) -> Phase {
+        if self.outcome.is_some() { Phase::Ended } else { self.gauge.phase() }
+    }
+
+    /// Tells all that wait for the start.
+    pub(super) fn answer_start(&mut self, answer: &Result<Started, StartError>) {
+        for reply in self.starting.drain(..) {
+            let _ = reply.send(answer.clone());
+        }
+    }
+}
