@@ -11,8 +11,9 @@ use crate::{
 };
 
 /// The variables copied from the host when nothing else is configured.
-pub const DEFAULT_ALLOWED: [&str; 9] =
-    ["PATH", "HOME", "TERM", "LANG", "LC_ALL", "LC_CTYPE", "USER", "SHELL", "TMPDIR"];
+pub const DEFAULT_ALLOWED: [&str; 9] = [
+    "PATH", "HOME", "TERM", "LANG", "LC_ALL", "LC_CTYPE", "USER", "SHELL", "TMPDIR",
+];
 
 /// What keeps programs from waiting for a person: no pager, no colour, no prompt.
 pub const AGENT_PRESET: [(&str, &str); 8] = [
@@ -82,7 +83,10 @@ impl Environment {
     /// The names, in order.
     #[must_use]
     pub fn names(&self) -> Vec<String> {
-        self.variables.keys().map(|name| name.to_string_lossy().into_owned()).collect()
+        self.variables
+            .keys()
+            .map(|name| name.to_string_lossy().into_owned())
+            .collect()
     }
 }
 
@@ -122,9 +126,14 @@ impl EnvironmentRules {
         if self.literal == Literal::Refused && !spec.env.is_empty() {
             return Err(EnvironmentError::LiteralRefused);
         }
-        let unknown = spec.env_keys.iter().find(|key| !self.configured.contains_key(*key));
+        let unknown = spec
+            .env_keys
+            .iter()
+            .find(|key| !self.configured.contains_key(*key));
         match unknown {
-            Some(key) => Err(EnvironmentError::UnknownKey { key: key.chars().take(64).collect() }),
+            Some(key) => Err(EnvironmentError::UnknownKey {
+                key: key.chars().take(64).collect(),
+            }),
             None => Ok(()),
         }
     }
@@ -137,7 +146,9 @@ impl EnvironmentRules {
     pub fn compose(&self, spec: &SessionSpec, session: SessionId) -> Result<Environment, EnvironmentError> {
         self.check(spec)?;
         let mut variables = self.base.clone();
-        variables.entry("PATH".into()).or_insert_with(|| DEFAULT_PATH.into());
+        variables
+            .entry("PATH".into())
+            .or_insert_with(|| DEFAULT_PATH.into());
         if self.preset == Preset::Agent {
             variables.extend(AGENT_PRESET.map(|(name, value)| (name.into(), value.into())));
         }
@@ -163,7 +174,10 @@ mod tests {
     fn rules() -> EnvironmentRules {
         EnvironmentRules {
             base: BTreeMap::from([("HOME".into(), "/home/x".into()), ("PATH".into(), "/bin".into())]),
-            configured: BTreeMap::from([("TOKEN".to_owned(), "zz-top".into()), ("OTHER".to_owned(), "o".into())]),
+            configured: BTreeMap::from([
+                ("TOKEN".to_owned(), "zz-top".into()),
+                ("OTHER".to_owned(), "o".into()),
+            ]),
             literal: Literal::Allowed,
             preset: Preset::Agent,
         }
@@ -180,7 +194,10 @@ mod tests {
         let environment = compose(&rules(), &spec).expect("known key");
         assert_eq!(environment.get("TOKEN"), Some(OsStr::new("zz-top")));
         assert_eq!(environment.get("OTHER"), None);
-        assert_eq!(environment.get(SESSION_VARIABLE), Some(OsStr::new("ps_0w3ge1r70w3ge1r7")));
+        assert_eq!(
+            environment.get(SESSION_VARIABLE),
+            Some(OsStr::new("ps_0w3ge1r70w3ge1r7"))
+        );
         assert!(!format!("{environment:?}").contains("zz-top"));
     }
 
@@ -188,7 +205,9 @@ mod tests {
     fn a_key_that_is_not_configured_is_refused() {
         let mut spec = SessionSpec::argv(["true"]);
         spec.env_keys = vec!["NO_SUCH".to_owned()];
-        let expected = EnvironmentError::UnknownKey { key: "NO_SUCH".to_owned() };
+        let expected = EnvironmentError::UnknownKey {
+            key: "NO_SUCH".to_owned(),
+        };
         assert_eq!(compose(&rules(), &spec), Err(expected));
     }
 
@@ -205,7 +224,10 @@ mod tests {
     fn literal_variables_can_be_refused() {
         let mut spec = SessionSpec::argv(["true"]);
         spec.env.insert("A".into(), "b".into());
-        let rules = EnvironmentRules { literal: Literal::Refused, ..rules() };
+        let rules = EnvironmentRules {
+            literal: Literal::Refused,
+            ..rules()
+        };
         assert_eq!(compose(&rules, &spec), Err(EnvironmentError::LiteralRefused));
     }
 

@@ -309,7 +309,9 @@ impl FromStr for Field {
             .iter()
             .copied()
             .find(|field| field.name() == name)
-            .ok_or_else(|| UnknownField { name: name.chars().take(64).collect() })
+            .ok_or_else(|| UnknownField {
+                name: name.chars().take(64).collect(),
+            })
     }
 }
 
@@ -351,7 +353,11 @@ impl Field {
     /// # Errors
     /// [`UnfitValue`] with what would fit.
     pub fn check(self, value: &Value) -> Result<(), UnfitValue> {
-        let unfit = |expected| UnfitValue { field: self, given: value.to_string().chars().take(64).collect(), expected };
+        let unfit = |expected| UnfitValue {
+            field: self,
+            given: value.to_string().chars().take(64).collect(),
+            expected,
+        };
         match (self.spec().kind, value) {
             (Kind::Number { least }, value) => match value.as_number() {
                 None => Err(unfit("it is a whole number that is not negative")),
@@ -371,7 +377,9 @@ impl Field {
                     None => Err(unfit("it is a whole number")),
                 }
             }
-            (Kind::Flag, Value::Flag(_)) | (Kind::Text, Value::Text(_)) | (Kind::List, Value::List(_)) => Ok(()),
+            (Kind::Flag, Value::Flag(_)) | (Kind::Text, Value::Text(_)) | (Kind::List, Value::List(_)) => {
+                Ok(())
+            }
             (Kind::Flag, _) => Err(unfit("it is `true` or `false`")),
             (Kind::Word(words), Value::Text(word)) if words.contains(&word.as_str()) => Ok(()),
             (Kind::Word(_), _) => Err(unfit("it is none of the field's words")),
@@ -403,7 +411,12 @@ mod tests {
         for field in Field::ALL {
             assert_eq!(field.name().parse(), Ok(*field));
         }
-        assert_eq!("nonsense".parse::<Field>(), Err(UnknownField { name: "nonsense".to_owned() }));
+        assert_eq!(
+            "nonsense".parse::<Field>(),
+            Err(UnknownField {
+                name: "nonsense".to_owned()
+            })
+        );
     }
 
     #[test]
@@ -435,21 +448,49 @@ mod tests {
     #[test]
     fn a_value_that_does_not_fit_is_named_with_what_would() {
         let check = |field: Field, value: Value, expected: Option<&str>| {
-            assert_eq!(field.check(&value).err().map(|error| error.expected), expected, "{field} = {value}");
+            assert_eq!(
+                field.check(&value).err().map(|error| error.expected),
+                expected,
+                "{field} = {value}"
+            );
         };
         check(Field::WallTime, Value::Number(1), None);
         check(Field::WallTime, Value::Number(u64::MAX), None);
-        check(Field::WallTime, Value::Number(0), Some("zero has no meaning here"));
-        check(Field::WallTime, Value::Integer(-1), Some("it is a whole number that is not negative"));
+        check(
+            Field::WallTime,
+            Value::Number(0),
+            Some("zero has no meaning here"),
+        );
+        check(
+            Field::WallTime,
+            Value::Integer(-1),
+            Some("it is a whole number that is not negative"),
+        );
         check(Field::Grace, Value::Number(0), None);
         check(Field::Nice, Value::Number(5), None);
-        check(Field::Nice, Value::Integer(-21), Some("it is outside of what the system knows"));
+        check(
+            Field::Nice,
+            Value::Integer(-21),
+            Some("it is outside of what the system knows"),
+        );
         check(Field::Leftovers, Value::from("keep"), None);
-        check(Field::Leftovers, Value::from("kept"), Some("it is none of the field's words"));
+        check(
+            Field::Leftovers,
+            Value::from("kept"),
+            Some("it is none of the field's words"),
+        );
         check(Field::TerminalSize, Value::from("24x80"), None);
-        check(Field::TerminalSize, Value::from("24"), Some("it is a size such as `24x120`, rows first"));
+        check(
+            Field::TerminalSize,
+            Value::from("24"),
+            Some("it is a size such as `24x120`, rows first"),
+        );
         check(Field::Tty, Value::from("yes"), Some("it is `true` or `false`"));
         check(Field::EnvKeys, Value::from("A"), Some("it is a list"));
-        check(Field::LogBytes, Value::Number(1), Some("it is below the least value that works"));
+        check(
+            Field::LogBytes,
+            Value::Number(1),
+            Some("it is below the least value that works"),
+        );
     }
 }

@@ -64,7 +64,10 @@ impl FromStr for SessionId {
         for (half, eight) in digits.chunks_exact(8).enumerate() {
             let mut bits = 0_u64;
             for character in eight {
-                let digit = ALPHABET.iter().position(|known| known == character).ok_or(MalformedSessionId)?;
+                let digit = ALPHABET
+                    .iter()
+                    .position(|known| known == character)
+                    .ok_or(MalformedSessionId)?;
                 bits = bits << 5 | u64::try_from(digit).map_err(|_| MalformedSessionId)?;
             }
             bytes[half * 5..half * 5 + 5].copy_from_slice(&bits.to_be_bytes()[3..]);
@@ -101,7 +104,11 @@ pub struct Owner {
 impl Owner {
     /// The owner of these three parts.
     pub fn new(principal: impl Into<String>, agent: impl Into<String>, scope: impl Into<String>) -> Self {
-        Self { principal: principal.into(), agent: agent.into(), scope: scope.into() }
+        Self {
+            principal: principal.into(),
+            agent: agent.into(),
+            scope: scope.into(),
+        }
     }
 }
 
@@ -167,13 +174,27 @@ mod tests {
     #[test]
     fn an_id_has_the_documented_form() {
         assert_eq!(SessionId::from_random([0; 10]).to_string(), "ps_0000000000000000");
-        assert_eq!(SessionId::from_random([255; 10]).to_string(), "ps_zzzzzzzzzzzzzzzz");
-        assert_eq!(SessionId::from_random([0, 0, 0, 0, 1, 8, 0, 0, 0, 0]).to_string(), "ps_0000000110000000");
+        assert_eq!(
+            SessionId::from_random([255; 10]).to_string(),
+            "ps_zzzzzzzzzzzzzzzz"
+        );
+        assert_eq!(
+            SessionId::from_random([0, 0, 0, 0, 1, 8, 0, 0, 0, 0]).to_string(),
+            "ps_0000000110000000"
+        );
     }
 
     #[test]
     fn what_is_not_an_id_is_refused() {
-        for text in ["", "ps_", "ps_000000000000000", "ps_00000000000000000", "ps_000000000000000i", "PS_0000000000000000", "12345"] {
+        for text in [
+            "",
+            "ps_",
+            "ps_000000000000000",
+            "ps_00000000000000000",
+            "ps_000000000000000i",
+            "PS_0000000000000000",
+            "12345",
+        ] {
             assert_eq!(text.parse::<SessionId>(), Err(MalformedSessionId), "{text}");
         }
     }
@@ -186,9 +207,15 @@ mod tests {
 
     #[test]
     fn a_request_id_has_bounds() {
-        assert_eq!(RequestId::try_from(String::new()), Err(MalformedRequestId { bytes: 0 }));
+        assert_eq!(
+            RequestId::try_from(String::new()),
+            Err(MalformedRequestId { bytes: 0 })
+        );
         assert!(RequestId::try_from("x".repeat(128)).is_ok());
-        assert_eq!(RequestId::try_from("x".repeat(129)), Err(MalformedRequestId { bytes: 129 }));
+        assert_eq!(
+            RequestId::try_from("x".repeat(129)),
+            Err(MalformedRequestId { bytes: 129 })
+        );
     }
 
     proptest! {

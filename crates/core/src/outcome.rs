@@ -181,8 +181,16 @@ impl ExitObservation {
     /// An end that nobody saw.
     #[must_use]
     pub const fn unobserved(at: Moment, never_ran: bool) -> Self {
-        let reason = if never_ran { UnknownStatus::NeverRan } else { UnknownStatus::NotSeen };
-        Self { status: Status::Unknown { reason }, observed_by: ObservedBy::Nobody, at }
+        let reason = if never_ran {
+            UnknownStatus::NeverRan
+        } else {
+            UnknownStatus::NotSeen
+        };
+        Self {
+            status: Status::Unknown { reason },
+            observed_by: ObservedBy::Nobody,
+            at,
+        }
     }
 
     /// Whether the status is unknown.
@@ -402,7 +410,9 @@ impl Outcome {
     pub fn lost(now: Moment, wall: WallTime, spawned_at: Option<Moment>) -> Self {
         Self {
             cause: Cause::Lost,
-            status: Status::Unknown { reason: UnknownStatus::SupervisorDied },
+            status: Status::Unknown {
+                reason: UnknownStatus::SupervisorDied,
+            },
             observed_by: None,
             spawned_at,
             exited_at: None,

@@ -14,7 +14,10 @@ use std::time::Duration;
 
 use crate::{
     limits::{EffectiveLimits, Leftovers},
-    outcome::{Cause, ExitObservation, Fact, IncompleteOutput, LadderAction, LadderStep, Outcome, StepEffect, UnknownFact, Usage},
+    outcome::{
+        Cause, ExitObservation, Fact, IncompleteOutput, LadderAction, LadderStep, Outcome, StepEffect,
+        UnknownFact, Usage,
+    },
     signal::Signal,
     stream::StreamId,
     time::{Moment, WallTime},
@@ -220,16 +223,27 @@ enum Stage {
     Starting,
     Running,
     /// The leader has exited by itself, output is held open.
-    Draining { idle_until: Moment, latest: Moment },
+    Draining {
+        idle_until: Moment,
+        latest: Moment,
+    },
     /// The ladder is under way.
     Terminating,
     /// Leftovers are kept; who they are is being looked up.
-    Surveying { until: Moment },
-    Sweeping { until: Moment },
+    Surveying {
+        until: Moment,
+    },
+    Sweeping {
+        until: Moment,
+    },
     /// The tree was swept, what that freed is being read.
-    Freed { until: Moment },
+    Freed {
+        until: Moment,
+    },
     Reaping,
-    Closing { until: Moment },
+    Closing {
+        until: Moment,
+    },
     /// The record is final, processes live on as was asked.
     Kept,
     Ended,
@@ -487,7 +501,11 @@ impl Session {
                 }
             }
             Stage::Kept => self.climb(now, strike.kind, effects),
-            Stage::Sweeping { .. } | Stage::Freed { .. } | Stage::Reaping | Stage::Closing { .. } | Stage::Ended => {}
+            Stage::Sweeping { .. }
+            | Stage::Freed { .. }
+            | Stage::Reaping
+            | Stage::Closing { .. }
+            | Stage::Ended => {}
         }
     }
 
@@ -522,12 +540,19 @@ impl Session {
             self.kill(now, effects);
             return;
         }
-        for (action, signal) in [(LadderAction::Terminate, Signal::TERM), (LadderAction::Continue, Signal::CONT)] {
+        for (action, signal) in [
+            (LadderAction::Terminate, Signal::TERM),
+            (LadderAction::Continue, Signal::CONT),
+        ] {
             let step = self.push_step(now, action);
             effects.push(Effect::SignalTree { signal, step });
         }
         let kill_at = now.saturating_add(grace);
-        self.ladder.kill_at = Some(self.ladder.kill_at.map_or(kill_at, |earlier| earlier.min(kill_at)));
+        self.ladder.kill_at = Some(
+            self.ladder
+                .kill_at
+                .map_or(kill_at, |earlier| earlier.min(kill_at)),
+        );
         if self.stage == Stage::Kept {
             self.survey_at(now, SURVEY_INTERVAL);
         }
@@ -546,7 +571,11 @@ impl Session {
     }
 
     fn push_step(&mut self, now: Moment, action: LadderAction) -> usize {
-        self.ladder.steps.push(LadderStep { action, at: now, effect: StepEffect::Pending });
+        self.ladder.steps.push(LadderStep {
+            action,
+            at: now,
+            effect: StepEffect::Pending,
+        });
         self.ladder.steps.len() - 1
     }
 
@@ -555,7 +584,9 @@ impl Session {
         match self.limits.leftovers {
             Leftovers::Sweep => self.sweep(now, effects),
             Leftovers::Keep => {
-                self.stage = Stage::Surveying { until: now.saturating_add(SWEEP_BOUND) };
+                self.stage = Stage::Surveying {
+                    until: now.saturating_add(SWEEP_BOUND),
+                };
                 effects.push(Effect::Survey);
             }
         }
@@ -574,7 +605,9 @@ impl Session {
         if self.outcome.is_none() {
             self.push_step(now, LadderAction::Sweep);
         }
-        self.stage = Stage::Sweeping { until: now.saturating_add(SWEEP_BOUND) };
+        self.stage = Stage::Sweeping {
+            until: now.saturating_add(SWEEP_BOUND),
+        };
         effects.push(Effect::Sweep);
     }
 
@@ -583,8 +616,17 @@ impl Session {
         let TreeReport { swept, alive, sight } = report;
         match self.stage {
             Stage::Sweeping { .. } => {
-                let effect = if swept.is_empty() { StepEffect::MetNobody } else { StepEffect::Delivered };
-                if let Some(step) = self.ladder.steps.last_mut().filter(|step| step.action == LadderAction::Sweep) {
+                let effect = if swept.is_empty() {
+                    StepEffect::MetNobody
+                } else {
+                    StepEffect::Delivered
+                };
+                if let Some(step) = self
+                    .ladder
+                    .steps
+                    .last_mut()
+                    .filter(|step| step.action == LadderAction::Sweep)
+                {
                     step.effect = effect;
                 }
                 self.swept_pids.extend(swept);
@@ -626,7 +668,9 @@ impl Session {
         if self.open_streams.is_empty() {
             self.reap(effects);
         } else {
-            self.stage = Stage::Freed { until: now.saturating_add(FREED_OUTPUT_BOUND) };
+            self.stage = Stage::Freed {
+                until: now.saturating_add(FREED_OUTPUT_BOUND),
+            };
         }
     }
 
@@ -660,7 +704,9 @@ impl Session {
             self.survey_at(now, SURVEY_INTERVAL);
             effects.push(Effect::Finish(outcome));
         } else {
-            self.stage = Stage::Closing { until: now.saturating_add(LOG_CLOSE_BOUND) };
+            self.stage = Stage::Closing {
+                until: now.saturating_add(LOG_CLOSE_BOUND),
+            };
             effects.push(Effect::CloseLog(outcome));
         }
     }
@@ -678,7 +724,10 @@ impl Session {
     }
 
     fn make_outcome(&self, now: Moment) -> Outcome {
-        let wall = self.clock_offset.unix_millis().saturating_add(crate::time::whole_millis(now.since_start()));
+        let wall = self
+            .clock_offset
+            .unix_millis()
+            .saturating_add(crate::time::whole_millis(now.since_start()));
         Outcome {
             cause: self.cause.unwrap_or(Cause::Lost),
             status: self.exit.as_ref().map_or_else(
@@ -692,14 +741,22 @@ impl Session {
             quiescent: self.quiescent,
             ended_at: now,
             ended_wall: WallTime::from_unix_millis(wall),
-            ladder: self.ladder.steps.iter().filter(|step| step.is_worth_telling()).cloned().collect(),
+            ladder: self
+                .ladder
+                .steps
+                .iter()
+                .filter(|step| step.is_worth_telling())
+                .cloned()
+                .collect(),
             swept_pids: self.swept_pids.clone(),
             residual_pids: self.residual_pids.clone(),
             incomplete_output: self.incomplete,
             output_bytes: self.output_bytes,
-            largest_idle_gap: self.largest_idle_gap.max(
-                self.exit.as_ref().map_or(Duration::ZERO, |exit| exit.at.saturating_since(self.last_output_at)),
-            ),
+            largest_idle_gap: self
+                .largest_idle_gap
+                .max(self.exit.as_ref().map_or(Duration::ZERO, |exit| {
+                    exit.at.saturating_since(self.last_output_at)
+                })),
             usage: self.usage,
         }
     }

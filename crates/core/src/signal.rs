@@ -66,7 +66,9 @@ impl Signal {
         if (1..=64).contains(&number) {
             Ok(Self(number))
         } else {
-            Err(UnknownSignal { signal: number.to_string() })
+            Err(UnknownSignal {
+                signal: number.to_string(),
+            })
         }
     }
 
@@ -79,7 +81,10 @@ impl Signal {
     /// The signal's name with its prefix, for example `SIGTERM`; none for real-time signals.
     #[must_use]
     pub fn name(self) -> Option<&'static str> {
-        NAMES.iter().find(|(number, _)| *number == self.0).map(|(_, name)| *name)
+        NAMES
+            .iter()
+            .find(|(number, _)| *number == self.0)
+            .map(|(_, name)| *name)
     }
 }
 
@@ -96,7 +101,9 @@ impl FromStr for Signal {
 
     /// Takes `TERM`, `SIGTERM`, both in any case, and `15`.
     fn from_str(text: &str) -> Result<Self, UnknownSignal> {
-        let unknown = || UnknownSignal { signal: text.chars().take(40).collect() };
+        let unknown = || UnknownSignal {
+            signal: text.chars().take(40).collect(),
+        };
         if let Ok(number) = text.parse() {
             return Self::from_number(number);
         }
@@ -145,7 +152,14 @@ mod tests {
 
     #[test]
     fn a_signal_is_known_by_name_and_number() {
-        for (given, number) in [("TERM", 15), ("SIGTERM", 15), ("sigint", 2), ("9", 9), ("Kill", 9), ("40", 40)] {
+        for (given, number) in [
+            ("TERM", 15),
+            ("SIGTERM", 15),
+            ("sigint", 2),
+            ("9", 9),
+            ("Kill", 9),
+            ("40", 40),
+        ] {
             assert_eq!(given.parse::<Signal>().map(Signal::number), Ok(number), "{given}");
         }
         for given in ["", "SIG", "FOO", "0", "-9", "65", "9.0", "SIGSIGTERM", "\0"] {
@@ -156,6 +170,9 @@ mod tests {
     #[test]
     fn a_real_time_signal_has_no_name() {
         let signal = Signal::from_number(40).expect("in range");
-        assert_eq!((signal.name(), signal.to_string()), (None, "signal 40".to_owned()));
+        assert_eq!(
+            (signal.name(), signal.to_string()),
+            (None, "signal 40".to_owned())
+        );
     }
 }

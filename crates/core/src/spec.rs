@@ -76,7 +76,10 @@ impl SessionSpec {
 
     /// A session of this command line in a shell.
     pub fn shell(shell: Shell, command: impl Into<OsString>) -> Self {
-        Self::new(Program::Shell { command: command.into(), shell })
+        Self::new(Program::Shell {
+            command: command.into(),
+            shell,
+        })
     }
 
     /// Requests a limit.
@@ -112,7 +115,11 @@ impl SessionSpec {
             requested.insert(Field::EnvKeys, Value::List(self.env_keys.clone()));
         }
         if !self.env.is_empty() {
-            let names = self.env.keys().map(|name| name.to_string_lossy().into_owned()).collect();
+            let names = self
+                .env
+                .keys()
+                .map(|name| name.to_string_lossy().into_owned())
+                .collect();
             requested.insert(Field::EnvLiteral, Value::List(names));
         }
         requested
@@ -283,7 +290,10 @@ pub struct ExecLimits {
 impl Default for ExecLimits {
     /// Linux with the usual stack limit of 8 MiB: 32 pages less one byte for a string, a quarter of the stack for all.
     fn default() -> Self {
-        Self { string_bytes: 131_071, total_bytes: 2 << 20 }
+        Self {
+            string_bytes: 131_071,
+            total_bytes: 2 << 20,
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! What happens when time passes.
 
-use super::{Effect, MAX_SURVEY_INTERVAL, Session, Stage, Strike, Survey, SURVEY_INTERVAL};
+use super::{Effect, MAX_SURVEY_INTERVAL, SURVEY_INTERVAL, Session, Stage, Strike, Survey};
 use crate::{
     outcome::{Cause, Fact, IncompleteOutput, UnknownFact},
     session::LadderKind,
@@ -15,11 +15,17 @@ impl Session {
     pub fn next_deadline(&self) -> Option<Moment> {
         match self.stage {
             Stage::Starting | Stage::Reaping | Stage::Ended => None,
-            Stage::Running => [self.wall_deadline(), self.idle_deadline()].into_iter().flatten().min(),
+            Stage::Running => [self.wall_deadline(), self.idle_deadline()]
+                .into_iter()
+                .flatten()
+                .min(),
             Stage::Draining { idle_until, latest } => Some(idle_until.min(latest)),
             Stage::Terminating | Stage::Kept => {
                 let survey = self.ladder.survey.map(|survey| survey.due_at);
-                [self.ladder.kill_at, self.ladder.give_up_at, survey].into_iter().flatten().min()
+                [self.ladder.kill_at, self.ladder.give_up_at, survey]
+                    .into_iter()
+                    .flatten()
+                    .min()
             }
             Stage::Surveying { until }
             | Stage::Sweeping { until }
@@ -37,7 +43,10 @@ impl Session {
     }
 
     pub(super) fn survey_at(&mut self, now: Moment, interval: std::time::Duration) {
-        self.ladder.survey = Some(Survey { due_at: now.saturating_add(interval), interval });
+        self.ladder.survey = Some(Survey {
+            due_at: now.saturating_add(interval),
+            interval,
+        });
     }
 
     pub(super) fn tick(&mut self, now: Moment, effects: &mut Vec<Effect>) {
@@ -52,7 +61,10 @@ impl Session {
                 } else {
                     return;
                 };
-                self.strike.get_or_insert(Strike { cause, kind: LadderKind::Ask { grace: None } });
+                self.strike.get_or_insert(Strike {
+                    cause,
+                    kind: LadderKind::Ask { grace: None },
+                });
                 effects.push(Effect::Observe);
             }
             Stage::Draining { idle_until, latest } => {

@@ -22,7 +22,11 @@ impl SessionSpec {
         if let Some(label) = &self.label {
             check_length("label", label.len(), MAX_LABEL_BYTES as u64)?;
         }
-        if let Some(term) = self.terminal.as_ref().and_then(|terminal| terminal.term.as_deref()) {
+        if let Some(term) = self
+            .terminal
+            .as_ref()
+            .and_then(|terminal| terminal.term.as_deref())
+        {
             check_string("tty.term", OsStr::new(term), exec)?;
         }
         self.check_limits()
@@ -71,14 +75,21 @@ impl SessionSpec {
         const EACH: u64 = 1 + 8;
         let argv = self.program.to_argv();
         let arguments: u64 = argv.iter().map(|argument| argument.len() as u64 + EACH).sum();
-        let variables: u64 =
-            self.env.iter().map(|(name, value)| (name.len() + 1 + value.reveal().len()) as u64 + EACH).sum();
+        let variables: u64 = self
+            .env
+            .iter()
+            .map(|(name, value)| (name.len() + 1 + value.reveal().len()) as u64 + EACH)
+            .sum();
         let bytes = arguments.saturating_add(variables);
         if bytes <= exec.total_bytes {
             return Ok(());
         }
         let place = if arguments >= variables { "argv" } else { "env" };
-        Err(SpecError::TooLong { place: place.to_owned(), bytes, limit_bytes: exec.total_bytes })
+        Err(SpecError::TooLong {
+            place: place.to_owned(),
+            bytes,
+            limit_bytes: exec.total_bytes,
+        })
     }
 
     fn check_limits(&self) -> Result<(), SpecError> {
@@ -87,7 +98,10 @@ impl SessionSpec {
             field.check(value)?;
         }
         if self.terminal.is_none() && self.limits.contains_key(&Field::TerminalSize) {
-            return Err(SpecError::Conflict { place: "terminal_size", other: "no terminal" });
+            return Err(SpecError::Conflict {
+                place: "terminal_size",
+                other: "no terminal",
+            });
         }
         Ok(())
     }
@@ -100,7 +114,9 @@ fn check_string(place: &str, text: &OsStr, exec: ExecLimits) -> Result<(), SpecE
 
 fn check_nul(place: &str, text: &OsStr) -> Result<(), SpecError> {
     if text.as_encoded_bytes().contains(&0) {
-        return Err(SpecError::Nul { place: place.to_owned() });
+        return Err(SpecError::Nul {
+            place: place.to_owned(),
+        });
     }
     Ok(())
 }
@@ -108,7 +124,11 @@ fn check_nul(place: &str, text: &OsStr) -> Result<(), SpecError> {
 fn check_length(place: &str, bytes: usize, limit_bytes: u64) -> Result<(), SpecError> {
     let bytes = bytes as u64;
     if bytes > limit_bytes {
-        return Err(SpecError::TooLong { place: place.to_owned(), bytes, limit_bytes });
+        return Err(SpecError::TooLong {
+            place: place.to_owned(),
+            bytes,
+            limit_bytes,
+        });
     }
     Ok(())
 }

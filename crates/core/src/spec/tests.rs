@@ -38,7 +38,11 @@ fn the_longest_string_that_the_system_takes_is_taken() {
     check(&value(131_069), Ok(()));
     check(&value(131_070), Err("env.A"));
     let error = command(131_072).check(ExecLimits::default());
-    let expected = SpecError::TooLong { place: "command".to_owned(), bytes: 131_072, limit_bytes: 131_071 };
+    let expected = SpecError::TooLong {
+        place: "command".to_owned(),
+        bytes: 131_072,
+        limit_bytes: 131_071,
+    };
     assert_eq!(error, Err(expected));
 }
 
@@ -47,13 +51,21 @@ fn all_strings_together_have_a_limit() {
     let many = vec!["y".repeat(30_000); 100];
     check(&SessionSpec::argv(many.iter().cloned()), Err("argv"));
     let mut spec = argv(&["true"]);
-    spec.env = (0..40).map(|n| (format!("V{n}").into(), "x".repeat(100_000).into())).collect();
+    spec.env = (0..40)
+        .map(|n| (format!("V{n}").into(), "x".repeat(100_000).into()))
+        .collect();
     check(&spec, Err("env"));
 }
 
 #[test]
 fn a_variable_has_a_name_that_can_be_one() {
-    for (name, expected) in [("A", Ok(())), ("", Err("env")), ("A=B", Err("env")), ("=", Err("env")), ("A\0B", Err("env.A\0B"))] {
+    for (name, expected) in [
+        ("A", Ok(())),
+        ("", Err("env")),
+        ("A=B", Err("env")),
+        ("=", Err("env")),
+        ("A\0B", Err("env.A\0B")),
+    ] {
         let mut spec = argv(&["true"]);
         spec.env.insert(name.into(), "x".into());
         check(&spec, expected);
@@ -81,7 +93,10 @@ fn a_limit_has_to_fit_its_field() {
     check(&argv(&["true"]).limit(Field::WallTime, u64::MAX), Ok(()));
     check(&argv(&["true"]).limit(Field::WallTime, 0), Err("wall_time_ms"));
     check(&argv(&["true"]).limit(Field::Leftovers, "some"), Err("leftovers"));
-    check(&argv(&["true"]).limit(Field::TerminalSize, "24x80"), Err("terminal_size"));
+    check(
+        &argv(&["true"]).limit(Field::TerminalSize, "24x80"),
+        Err("terminal_size"),
+    );
 }
 
 #[test]
@@ -94,13 +109,20 @@ fn what_is_requested_holds_names_and_never_values() {
     assert_eq!(requested.get(&Field::Stdin), Some(&Value::from("piped")));
     assert_eq!(requested.get(&Field::Leftovers), Some(&Value::from("keep")));
     assert_eq!(requested.get(&Field::Grace), Some(&Value::Number(5)));
-    assert_eq!(requested.get(&Field::EnvLiteral), Some(&Value::List(vec!["TOKEN".to_owned()])));
+    assert_eq!(
+        requested.get(&Field::EnvLiteral),
+        Some(&Value::List(vec!["TOKEN".to_owned()]))
+    );
     assert!(!format!("{spec:?}{requested:?}").contains("zz-top"));
 }
 
 #[test]
 fn no_shell_reads_start_up_files() {
-    let argv = Program::Shell { command: "exit".into(), shell: Shell::Bash }.to_argv();
+    let argv = Program::Shell {
+        command: "exit".into(),
+        shell: Shell::Bash,
+    }
+    .to_argv();
     assert_eq!(argv, ["bash", "--noprofile", "--norc", "-c", "exit"]);
     assert_eq!(Shell::from_name("fish"), None);
 }
