@@ -7,13 +7,14 @@ use ractor::{ActorRef, MessagingErr, RactorErr, RpcReplyPort};
 
 use crate::{
     error::{
-        CallError, CloseStdinError, InspectError, OwnerError, PollError, ReadLogError, ResizeError, SignalError,
-        StartError, StopError, WaitError, WriteError,
+        CallError, CloseStdinError, InspectError, OwnerError, PollError, ReadLogError, ResizeError,
+        SignalError, StartError, StopError, WaitError, WriteError,
     },
     registry::RegistryMessage,
     report::{
-        Condition, Inspection, ListFilter, LogPage, LogQuery, OwnerEnd, PollQuery, PollReport, RawOutput, ReadQuery,
-        SessionSummary, ShutdownReport, Started, StopReport, StopRequest, WaitReport, WriteRequest, Written,
+        Condition, Inspection, ListFilter, LogPage, LogQuery, OwnerEnd, PollQuery, PollReport, RawOutput,
+        ReadQuery, SessionSummary, ShutdownReport, Started, StopReport, StopRequest, WaitReport,
+        WriteRequest, Written,
     },
     session::SessionMessage,
 };
@@ -53,7 +54,8 @@ impl Client {
     /// When dropped, the session is in the owner's list or does not exist.
     pub async fn start(&self, spec: SessionSpec) -> Result<Started, StartError> {
         let (owner, spec) = (self.owner.clone(), Box::new(spec));
-        self.ask(|reply| RegistryMessage::Start { owner, spec, reply }).await?
+        self.ask(|reply| RegistryMessage::Start { owner, spec, reply })
+            .await?
     }
 
     /// Reads text, waiting as long as the query says for output or the end.
@@ -64,7 +66,8 @@ impl Client {
     /// # Cancel safety
     /// When dropped, the session's own cursor may have moved.
     pub async fn poll(&self, session: SessionId, query: PollQuery) -> Result<PollReport, PollError> {
-        self.forward(session, |reply| SessionMessage::Poll { query, reply }).await?
+        self.forward(session, |reply| SessionMessage::Poll { query, reply })
+            .await?
     }
 
     /// Reads bytes, exactly as the process wrote them.
@@ -75,7 +78,8 @@ impl Client {
     /// # Cancel safety
     /// When dropped, the session's own cursor may have moved.
     pub async fn read_output(&self, session: SessionId, query: ReadQuery) -> Result<RawOutput, PollError> {
-        self.forward(session, |reply| SessionMessage::ReadOutput { query, reply }).await?
+        self.forward(session, |reply| SessionMessage::ReadOutput { query, reply })
+            .await?
     }
 
     /// Writes input and tells how much was accepted.
@@ -86,7 +90,8 @@ impl Client {
     /// # Cancel safety
     /// When dropped, a part may have been written; with a request id the same write can be asked again.
     pub async fn write(&self, session: SessionId, request: WriteRequest) -> Result<Written, WriteError> {
-        self.forward(session, |reply| SessionMessage::Write { request, reply }).await?
+        self.forward(session, |reply| SessionMessage::Write { request, reply })
+            .await?
     }
 
     /// Closes the input behind everything that was written before. Twice is fine.
@@ -97,7 +102,8 @@ impl Client {
     /// # Cancel safety
     /// When dropped, the input is closed all the same.
     pub async fn close_stdin(&self, session: SessionId) -> Result<(), CloseStdinError> {
-        self.forward(session, |reply| SessionMessage::CloseStdin { reply }).await?
+        self.forward(session, |reply| SessionMessage::CloseStdin { reply })
+            .await?
     }
 
     /// Sends a signal to the foreground group of the session's terminal, else to its group.
@@ -108,7 +114,8 @@ impl Client {
     /// # Cancel safety
     /// When dropped, the signal may have been sent.
     pub async fn signal(&self, session: SessionId, signal: Signal) -> Result<(), SignalError> {
-        self.forward(session, |reply| SessionMessage::Signal { signal, reply }).await?
+        self.forward(session, |reply| SessionMessage::Signal { signal, reply })
+            .await?
     }
 
     /// Sets the terminal's size.
@@ -119,7 +126,8 @@ impl Client {
     /// # Cancel safety
     /// When dropped, the size may have been set.
     pub async fn resize(&self, session: SessionId, size: TerminalSize) -> Result<(), ResizeError> {
-        self.forward(session, |reply| SessionMessage::Resize { size, reply }).await?
+        self.forward(session, |reply| SessionMessage::Resize { size, reply })
+            .await?
     }
 
     /// Ends a session; answers when its tree is gone, or after a bound with what is left. Twice is fine.
@@ -130,7 +138,8 @@ impl Client {
     /// # Cancel safety
     /// When dropped, the session is ended all the same.
     pub async fn stop(&self, session: SessionId, request: StopRequest) -> Result<StopReport, StopError> {
-        self.forward(session, |reply| SessionMessage::Stop { request, reply }).await?
+        self.forward(session, |reply| SessionMessage::Stop { request, reply })
+            .await?
     }
 
     /// Waits until a condition holds, can no longer hold, or the time is up, which is no error.
@@ -140,8 +149,18 @@ impl Client {
     ///
     /// # Cancel safety
     /// Cancel safe.
-    pub async fn wait(&self, session: SessionId, until: Condition, timeout: Duration) -> Result<WaitReport, WaitError> {
-        self.forward(session, |reply| SessionMessage::Wait { until, timeout, reply }).await?
+    pub async fn wait(
+        &self,
+        session: SessionId,
+        until: Condition,
+        timeout: Duration,
+    ) -> Result<WaitReport, WaitError> {
+        self.forward(session, |reply| SessionMessage::Wait {
+            until,
+            timeout,
+            reply,
+        })
+        .await?
     }
 
     /// Tells all that is known of a session.
@@ -152,7 +171,8 @@ impl Client {
     /// # Cancel safety
     /// Cancel safe.
     pub async fn inspect(&self, session: SessionId) -> Result<Inspection, InspectError> {
-        self.forward(session, |reply| SessionMessage::Inspect { reply }).await?
+        self.forward(session, |reply| SessionMessage::Inspect { reply })
+            .await?
     }
 
     /// Reads a page of a session's log.
@@ -164,7 +184,15 @@ impl Client {
     /// Cancel safe.
     pub async fn read_log(&self, session: SessionId, query: LogQuery) -> Result<LogPage, ReadLogError> {
         let owner = self.owner.clone();
-        match self.ask(|reply| RegistryMessage::ReadLog { owner, session, query, reply }).await {
+        match self
+            .ask(|reply| RegistryMessage::ReadLog {
+                owner,
+                session,
+                query,
+                reply,
+            })
+            .await
+        {
             Ok(answer) => answer,
             // The registry passed the question on and lives: it was the log that did not answer.
             Err(CallError::SessionLost) => Err(ReadLogError::Unavailable),
@@ -181,7 +209,8 @@ impl Client {
     /// Cancel safe.
     pub async fn list(&self, filter: ListFilter) -> Result<Vec<SessionSummary>, CallError> {
         let owner = self.owner.clone();
-        self.ask(|reply| RegistryMessage::List { owner, filter, reply }).await?
+        self.ask(|reply| RegistryMessage::List { owner, filter, reply })
+            .await?
     }
 
     /// Ends all sessions of this owner and nobody else's; answers with their ids as soon as it is under way.
@@ -193,7 +222,8 @@ impl Client {
     /// When dropped, the sessions are ended all the same.
     pub async fn end_all(&self, end: OwnerEnd) -> Result<Vec<SessionId>, OwnerError> {
         let owner = self.owner.clone();
-        self.ask(|reply| RegistryMessage::EndOwner { owner, end, reply }).await?
+        self.ask(|reply| RegistryMessage::EndOwner { owner, end, reply })
+            .await?
     }
 
     async fn forward<T: Send + 'static>(
@@ -202,7 +232,12 @@ impl Client {
         request: impl FnOnce(RpcReplyPort<T>) -> SessionMessage,
     ) -> Result<T, CallError> {
         let owner = self.owner.clone();
-        self.ask(|reply| RegistryMessage::Forward { owner, session, request: request(reply) }).await
+        self.ask(|reply| RegistryMessage::Forward {
+            owner,
+            session,
+            request: request(reply),
+        })
+        .await
     }
 
     async fn ask<T: Send + 'static>(
@@ -220,13 +255,18 @@ pub(crate) async fn ask<T: Send + 'static>(
 ) -> Result<T, CallError> {
     match ractor::call!(registry, message) {
         Ok(answer) => Ok(answer),
-        Err(RactorErr::Messaging(MessagingErr::ChannelClosed)) if is_running(registry) => Err(CallError::SessionLost),
+        Err(RactorErr::Messaging(MessagingErr::ChannelClosed)) if is_running(registry) => {
+            Err(CallError::SessionLost)
+        }
         Err(_) => Err(CallError::Stopped),
     }
 }
 
 fn is_running(registry: &ActorRef<RegistryMessage>) -> bool {
-    matches!(registry.get_status(), ractor::ActorStatus::Running | ractor::ActorStatus::Upgrading)
+    matches!(
+        registry.get_status(),
+        ractor::ActorStatus::Running | ractor::ActorStatus::Upgrading
+    )
 }
 
 /// Ends all sessions of all owners; see [`crate::System::shutdown`].
@@ -235,5 +275,10 @@ pub(crate) async fn shutdown(
     grace: Option<Duration>,
     bound: Duration,
 ) -> Result<ShutdownReport, CallError> {
-    ask(registry, |reply| RegistryMessage::Shutdown { grace, bound, reply }).await
+    ask(registry, |reply| RegistryMessage::Shutdown {
+        grace,
+        bound,
+        reply,
+    })
+    .await
 }

@@ -17,7 +17,10 @@ impl SystemClock {
     #[must_use]
     pub fn start() -> Self {
         let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        Self { start: Instant::now(), wall_at_start: WallTime::from_unix_millis(whole_millis(since_epoch)) }
+        Self {
+            start: Instant::now(),
+            wall_at_start: WallTime::from_unix_millis(whole_millis(since_epoch)),
+        }
     }
 
     /// The time since the start.
@@ -35,7 +38,10 @@ impl SystemClock {
     /// The wall time of a moment, as if the wall clock had not been set since the start.
     #[must_use]
     pub fn wall(&self, moment: Moment) -> WallTime {
-        let millis = self.wall_at_start.unix_millis().saturating_add(whole_millis(moment.since_start()));
+        let millis = self
+            .wall_at_start
+            .unix_millis()
+            .saturating_add(whole_millis(moment.since_start()));
         WallTime::from_unix_millis(millis)
     }
 

@@ -3,8 +3,7 @@
 use std::{fmt, time::Duration};
 
 use procession_core::{
-    EnvironmentError, Field, Outcome, SpecError, StartFailure, Value,
-    admission::LimitReached,
+    EnvironmentError, Field, Outcome, SpecError, StartFailure, Value, admission::LimitReached,
 };
 use serde::{Deserialize, Serialize};
 
@@ -245,4 +244,3 @@ pub enum OwnerError {
     #[error(transparent)]
     Call(#[from] CallError),
 }
-

@@ -23,7 +23,7 @@ pub use message::{LogMessage, LogSpec, OpenLogError, OpenedLog};
 
 use crate::{
     error::ReadLogError,
-    report::{LogPage, LogQuery, LogSummary},
+    report::{LogIncomplete, LogPage, LogQuery, LogSummary},
 };
 use entry::{Entry, Job, Writing};
 
@@ -109,9 +109,17 @@ enum Event {
         reply: RpcReplyPort<Result<OpenedLog, OpenLogError>>,
     },
     /// Found on the disk, although nobody here made it: by an actor before this one.
-    Found { session: SessionId, query: LogQuery, reader: Option<LogReader>, reply: ReadReply },
+    Found {
+        session: SessionId,
+        query: LogQuery,
+        reader: Option<LogReader>,
+        reply: ReadReply,
+    },
     Delayed(SessionId),
-    Done { session: SessionId, job: Job },
+    Done {
+        session: SessionId,
+        job: Job,
+    },
 }
 
 type ReadReply = RpcReplyPort<Result<LogPage, ReadLogError>>;
@@ -127,7 +135,12 @@ impl Actor for LogActor {
         arguments: LogArguments,
     ) -> Result<LogState, ActorProcessingErr> {
         let budget = arguments.max_log_bytes_total.map(LogBudget::new);
-        Ok(LogState { arguments, budget, jobs: Arc::new(Semaphore::new(LOG_JOBS)), entries: BTreeMap::new() })
+        Ok(LogState {
+            arguments,
+            budget,
+            jobs: Arc::new(Semaphore::new(LOG_JOBS)),
+            entries: BTreeMap::new(),
+        })
     }
 
     async fn handle(
@@ -139,12 +152,29 @@ impl Actor for LogActor {
         match message {
             LogMessage::Open { spec, reply } => state.open(&myself, *spec, reply),
             LogMessage::Ready { session } => state.ready(&myself, session),
-            LogMessage::Read { session, query, reply } => state.read(&myself, session, query, reply),
-            LogMessage::Close { session, end_record, reply } => state.close(&myself, session, end_record, reply),
+            LogMessage::Read {
+                session,
+                query,
+                reply,
+            } => state.read(&myself, session, query, reply),
+            LogMessage::Close {
+                session,
+                end_record,
+                reply,
+            } => state.close(&myself, session, end_record, reply),
             LogMessage::Remove { session } => state.remove(session),
             LogMessage::Internal(Internal(event)) => match event {
-                Event::Opened { session, result, reply } => state.opened(session, result, reply),
-                Event::Found { session, query, reader, reply } => state.found(&myself, session, query, reader, reply),
+                Event::Opened {
+                    session,
+                    result,
+                    reply,
+                } => state.opened(session, result, reply),
+                Event::Found {
+                    session,
+                    query,
+                    reader,
+                    reply,
+                } => state.found(&myself, session, query, reader, reply),
                 Event::Delayed(session) => state.write_now(&myself, session),
                 Event::Done { session, job } => state.done(&myself, session, job),
             },
@@ -162,12 +192,19 @@ impl LogState {
         (self.arguments.visibility == Visibility::Path).then(|| self.folder(session))
     }
 
-    fn open(&self, myself: &ActorRef<LogMessage>, spec: LogSpec, reply: RpcReplyPort<Result<OpenedLog, OpenLogError>>) {
+    fn open(
+        &self,
+        myself: &ActorRef<LogMessage>,
+        spec: LogSpec,
+        reply: RpcReplyPort<Result<OpenedLog, OpenLogError>>,
+    ) {
         let mode = match spec.mode {
             LogMode::Rolling => CapMode::Rolling,
             LogMode::KeepHead => CapMode::KeepHead,
             LogMode::Off => {
-                let _ = reply.send(Err(OpenLogError { reason: "the session is to have no log".to_owned() }));
+                let _ = reply.send(Err(OpenLogError {
+                    reason: "the session is to have no log".to_owned(),
+                }));
                 return;
             }
         };
@@ -178,15 +215,25 @@ impl LogState {
         if let Some(budget) = &self.budget {
             options = options.budget(Arc::clone(budget));
         }
-        let (storage, folder, session) = (Arc::clone(&self.arguments.storage), self.folder(spec.session), spec.session);
+        let (storage, folder, session) = (
+            Arc::clone(&self.arguments.storage),
+            self.folder(spec.session),
+            spec.session,
+        );
         self.run(
             myself,
             move || {
                 LogWriter::create(storage, folder, &spec.header, options)
                     .map(Box::new)
-                    .map_err(|error| OpenLogError { reason: with_sources(&error) })
+                    .map_err(|error| OpenLogError {
+                        reason: with_sources(&error),
+                    })
             },
-            move |result| Event::Opened { session, result, reply },
+            move |result| Event::Opened {
+                session,
+                result,
+                reply,
+            },
         );
     }
 
@@ -200,7 +247,8 @@ impl LogState {
             Ok(writer) => {
                 let path = self.visible_folder(session);
                 let feed = LogFeed::default();
-                self.entries.insert(session, Entry::new(writer, feed.clone(), path.clone()));
+                self.entries
+                    .insert(session, Entry::new(writer, feed.clone(), path.clone()));
                 if reply.send(Ok(OpenedLog { feed, path })).is_err() {
                     self.remove(session); // Nobody waits for it any more.
                 }
@@ -214,7 +262,9 @@ impl LogState {
 
     /// Output waits: a batch is written at once, less after a moment.
     fn ready(&mut self, myself: &ActorRef<LogMessage>, session: SessionId) {
-        let Some(entry) = self.entries.get_mut(&session) else { return };
+        let Some(entry) = self.entries.get_mut(&session) else {
+            return;
+        };
         if entry.feed.waiting_bytes() >= BATCH_BYTES {
             self.write_now(myself, session);
         } else if !std::mem::replace(&mut entry.is_delayed, true) {
@@ -227,7 +277,9 @@ impl LogState {
     }
 
     fn write_now(&mut self, myself: &ActorRef<LogMessage>, session: SessionId) {
-        let Some(entry) = self.entries.get_mut(&session) else { return };
+        let Some(entry) = self.entries.get_mut(&session) else {
+            return;
+        };
         entry.is_delayed = false;
         let (feed, path) = (entry.feed.clone(), entry.path.clone());
         if let Some(writer) = entry.take_writer() {
@@ -246,26 +298,38 @@ impl LogState {
         end_record: Vec<u8>,
         reply: RpcReplyPort<LogSummary>,
     ) {
-        let Some(entry) = self.entries.get_mut(&session) else { return };
+        let Some(entry) = self.entries.get_mut(&session) else {
+            let incomplete = Some(LogIncomplete { from_offset: 0, reason: "there is no such log".to_owned() });
+            let _ = reply.send(LogSummary { incomplete, ..LogSummary::default() });
+            return;
+        };
         entry.closing = Some((end_record, reply));
         self.close_now(myself, session);
     }
 
     fn close_now(&mut self, myself: &ActorRef<LogMessage>, session: SessionId) {
-        let Some(entry) = self.entries.get_mut(&session) else { return };
+        let Some(entry) = self.entries.get_mut(&session) else {
+            return;
+        };
         if entry.closing.is_none() {
             return;
         }
         match std::mem::replace(&mut entry.writing, Writing::Busy) {
             Writing::Busy => {}
             Writing::Idle(writer) => {
-                let Some((end_record, reply)) = entry.closing.take() else { return };
+                let Some((end_record, reply)) = entry.closing.take() else {
+                    return;
+                };
                 let (feed, path) = (entry.feed.clone(), entry.path.clone());
                 self.run(
                     myself,
                     move || {
                         let (finished, summary) = entry::finish(writer, &feed, path.as_deref(), &end_record);
-                        Job::Closed { finished: Box::new(finished), summary, reply }
+                        Job::Closed {
+                            finished: Box::new(finished),
+                            summary,
+                            reply,
+                        }
                     },
                     move |job| Event::Done { session, job },
                 );
@@ -291,7 +355,11 @@ impl LogState {
         };
         match job {
             Job::Written(writer) => entry.writing = Writing::Idle(writer),
-            Job::Closed { finished, summary, reply } => {
+            Job::Closed {
+                finished,
+                summary,
+                reply,
+            } => {
                 entry.writing = Writing::Finished(finished);
                 let _ = reply.send(summary);
             }
@@ -340,7 +408,12 @@ impl LogState {
         self.run(
             myself,
             move || LogReader::open(storage, folder).ok(),
-            move |reader| Event::Found { session, query, reader, reply },
+            move |reader| Event::Found {
+                session,
+                query,
+                reader,
+                reply,
+            },
         );
     }
 

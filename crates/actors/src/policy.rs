@@ -47,7 +47,10 @@ impl Actor for PolicyActor {
         _myself: ActorRef<PolicyMessage>,
         arguments: PolicyArguments,
     ) -> Result<PolicyState, ActorProcessingErr> {
-        Ok(PolicyState { arguments, book: PolicyBook::new(BookBounds::default()) })
+        Ok(PolicyState {
+            arguments,
+            book: PolicyBook::new(BookBounds::default()),
+        })
     }
 
     async fn handle(
@@ -59,7 +62,11 @@ impl Actor for PolicyActor {
         let now = state.arguments.clock.now();
         match message {
             PolicyMessage::Decide { request, reply } => {
-                let decision = Arc::new(decide(&request, &state.arguments.host, &state.arguments.capabilities));
+                let decision = Arc::new(decide(
+                    &request,
+                    &state.arguments.host,
+                    &state.arguments.capabilities,
+                ));
                 // Recorded first, then answered: a refusal is a decision like any other.
                 state.book.record(&request.owner, Arc::clone(&decision), now);
                 let _ = reply.send(decision);
@@ -69,7 +76,11 @@ impl Actor for PolicyActor {
                     tracing::debug!(%session, "an end was observed of a session whose decision is not on record");
                 }
             }
-            PolicyMessage::Explain { owner, session, reply } => {
+            PolicyMessage::Explain {
+                owner,
+                session,
+                reply,
+            } => {
                 let _ = reply.send(state.book.get(&owner, session).cloned());
             }
             PolicyMessage::Capabilities { reply } => {

@@ -12,7 +12,9 @@ use procession_core::{
 };
 use procession_policy::{Capabilities, Decision, HostPolicy};
 use procession_process::ProcessPort;
-use ractor::{Actor, ActorId, ActorProcessingErr, ActorRef, DerivedActorRef, RpcReplyPort, SpawnErr, SupervisionEvent};
+use ractor::{
+    Actor, ActorId, ActorProcessingErr, ActorRef, DerivedActorRef, RpcReplyPort, SpawnErr, SupervisionEvent,
+};
 
 mod ask;
 mod entry;
@@ -68,7 +70,9 @@ pub struct RegistryArguments {
 
 impl std::fmt::Debug for RegistryArguments {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("RegistryArguments").field("port", &self.port).finish_non_exhaustive()
+        f.debug_struct("RegistryArguments")
+            .field("port", &self.port)
+            .finish_non_exhaustive()
     }
 }
 
@@ -98,8 +102,14 @@ pub struct Internal(Event);
 
 #[derive(Debug)]
 enum Event {
-    Decided { start: Box<PendingStart>, decision: Result<Arc<Decision>, StartError> },
-    SessionSpawned { session: SessionId, result: Result<DerivedActorRef<SessionMessage>, SpawnErr> },
+    Decided {
+        start: Box<PendingStart>,
+        decision: Result<Arc<Decision>, StartError>,
+    },
+    SessionSpawned {
+        session: SessionId,
+        result: Result<DerivedActorRef<SessionMessage>, SpawnErr>,
+    },
     PolicySpawned(Result<DerivedActorRef<PolicyMessage>, SpawnErr>),
     LogSpawned(Result<DerivedActorRef<LogMessage>, SpawnErr>),
     PruneDue,
@@ -133,7 +143,11 @@ impl Actor for RegistryActor {
     ) -> Result<RegistryState, ActorProcessingErr> {
         let capabilities = Arc::new(arguments.port.capabilities());
         let admission = Admission::new(arguments.budgets)?;
-        let policy = slots::fill(&arguments.policy_slot, slots::policy_arguments(&arguments, &capabilities), &myself);
+        let policy = slots::fill(
+            &arguments.policy_slot,
+            slots::policy_arguments(&arguments, &capabilities),
+            &myself,
+        );
         let log = slots::fill(&arguments.log_slot, arguments.log.clone(), &myself);
         let (policy, log) = (policy.await?, log.await?);
         Ok(RegistryState {
@@ -156,11 +170,23 @@ impl Actor for RegistryActor {
         message: RegistryMessage,
         state: &mut RegistryState,
     ) -> Result<(), ActorProcessingErr> {
-        let mut turn = Turn { myself: &myself, state };
+        let mut turn = Turn {
+            myself: &myself,
+            state,
+        };
         match message {
             RegistryMessage::Start { owner, spec, reply } => turn.start(owner, *spec, reply),
-            RegistryMessage::Forward { owner, session, request } => turn.forward(&owner, session, request),
-            RegistryMessage::ReadLog { owner, session, query, reply } => turn.read_log(&owner, session, query, reply),
+            RegistryMessage::Forward {
+                owner,
+                session,
+                request,
+            } => turn.forward(&owner, session, request),
+            RegistryMessage::ReadLog {
+                owner,
+                session,
+                query,
+                reply,
+            } => turn.read_log(&owner, session, query, reply),
             RegistryMessage::List { owner, filter, reply } => turn.list(&owner, filter, reply),
             RegistryMessage::EndOwner { owner, end, reply } => turn.end_owner(&owner, end, reply),
             RegistryMessage::Shutdown { grace, bound, reply } => turn.shutdown(grace, bound, reply),
@@ -184,12 +210,17 @@ impl Actor for RegistryActor {
         event: SupervisionEvent,
         state: &mut RegistryState,
     ) -> Result<(), ActorProcessingErr> {
-        let mut turn = Turn { myself: &myself, state };
+        let mut turn = Turn {
+            myself: &myself,
+            state,
+        };
         match event {
             SupervisionEvent::ActorTerminated(actor, _, reason) => {
                 turn.actor_ended(actor.get_id(), reason.as_deref().unwrap_or("it stopped"));
             }
-            SupervisionEvent::ActorFailed(actor, error) => turn.actor_ended(actor.get_id(), &error.to_string()),
+            SupervisionEvent::ActorFailed(actor, error) => {
+                turn.actor_ended(actor.get_id(), &error.to_string())
+            }
             // Starts are seen where they are asked for; the engine's features may add events that are not ours.
             _ => {}
         }

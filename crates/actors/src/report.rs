@@ -42,13 +42,21 @@ impl PollQuery {
     /// Reads on from the session's own cursor, without waiting.
     #[must_use]
     pub const fn now() -> Self {
-        Self { cursor: None, wait: Duration::ZERO, max_output_bytes: None }
+        Self {
+            cursor: None,
+            wait: Duration::ZERO,
+            max_output_bytes: None,
+        }
     }
 
     /// Reads on from the session's own cursor, waiting this long.
     #[must_use]
     pub const fn wait(wait: Duration) -> Self {
-        Self { cursor: None, wait, max_output_bytes: None }
+        Self {
+            cursor: None,
+            wait,
+            max_output_bytes: None,
+        }
     }
 
     /// The same, from this cursor.
@@ -95,7 +103,10 @@ impl PollReport {
     /// How much was left out, in bytes, all streams together.
     #[must_use]
     pub fn omitted_bytes(&self) -> u64 {
-        self.omitted.iter().map(Omission::bytes).fold(0, u64::saturating_add)
+        self.omitted
+            .iter()
+            .map(Omission::bytes)
+            .fold(0, u64::saturating_add)
     }
 }
 

@@ -140,7 +140,11 @@ impl Actor for SessionActor {
         message: SessionMessage,
         state: &mut SessionState,
     ) -> Result<(), ActorProcessingErr> {
-        let mut turn = Turn { actor: self, myself: &myself, state };
+        let mut turn = Turn {
+            actor: self,
+            myself: &myself,
+            state,
+        };
         match message {
             SessionMessage::Poll { query, reply } => turn.poll(query, reply),
             SessionMessage::ReadOutput { query, reply } => turn.read_output(query, reply),
@@ -149,7 +153,11 @@ impl Actor for SessionActor {
             SessionMessage::Signal { signal, reply } => turn.signal(signal, reply),
             SessionMessage::Resize { size, reply } => turn.resize(size, reply),
             SessionMessage::Stop { request, reply } => turn.stop(&request, reply),
-            SessionMessage::Wait { until, timeout, reply } => turn.wait(until, timeout, reply),
+            SessionMessage::Wait {
+                until,
+                timeout,
+                reply,
+            } => turn.wait(until, timeout, reply),
             SessionMessage::Inspect { reply } => turn.inspect(reply),
             SessionMessage::End { cause, ladder } => turn.end(cause, ladder),
             SessionMessage::Internal(Internal(event)) => match event {

@@ -19,7 +19,11 @@ pub trait SpawnActor<A, M: Message>: Send + Sync + 'static {
     ///
     /// # Cancel safety
     /// When dropped, no actor is left.
-    fn spawn(&self, arguments: A, supervisor: ActorCell) -> BoxFuture<'static, Result<DerivedActorRef<M>, SpawnErr>>;
+    fn spawn(
+        &self,
+        arguments: A,
+        supervisor: ActorCell,
+    ) -> BoxFuture<'static, Result<DerivedActorRef<M>, SpawnErr>>;
 }
 
 impl<A, M, F, Fut> SpawnActor<A, M> for F
@@ -28,7 +32,11 @@ where
     F: Fn(A, ActorCell) -> Fut + Send + Sync + 'static,
     Fut: Future<Output = Result<DerivedActorRef<M>, SpawnErr>> + Send + 'static,
 {
-    fn spawn(&self, arguments: A, supervisor: ActorCell) -> BoxFuture<'static, Result<DerivedActorRef<M>, SpawnErr>> {
+    fn spawn(
+        &self,
+        arguments: A,
+        supervisor: ActorCell,
+    ) -> BoxFuture<'static, Result<DerivedActorRef<M>, SpawnErr>> {
         Box::pin(self(arguments, supervisor))
     }
 }

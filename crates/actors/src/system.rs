@@ -77,7 +77,9 @@ impl System {
     /// # Cancel safety
     /// When dropped, the system is dropped, which ends all sessions by force.
     pub async fn shutdown(mut self, grace: Option<Duration>, bound: Duration) -> ShutdownReport {
-        let report = client::shutdown(&self.registry, grace, bound).await.unwrap_or_default();
+        let report = client::shutdown(&self.registry, grace, bound)
+            .await
+            .unwrap_or_default();
         self.registry.stop(None);
         if let Some(handle) = self.handle.take() {
             // What does not stop by itself is killed with the registry when this is dropped.
@@ -109,7 +111,9 @@ pub struct SystemBuilder {
 
 impl fmt::Debug for SystemBuilder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SystemBuilder").field("port", &self.port).finish_non_exhaustive()
+        f.debug_struct("SystemBuilder")
+            .field("port", &self.port)
+            .finish_non_exhaustive()
     }
 }
 
@@ -154,7 +158,10 @@ impl SystemBuilder {
 
     /// The folder that gets one folder for each session's log; without it, logs are kept in memory.
     pub fn log_dir(mut self, dir: impl Into<PathBuf>) -> Self {
-        self.log = LogArguments { dir: dir.into(), ..LogArguments::in_folder("") };
+        self.log = LogArguments {
+            dir: dir.into(),
+            ..LogArguments::in_folder("")
+        };
         self
     }
 
@@ -212,7 +219,10 @@ impl SystemBuilder {
             session_slot: self.session_slot,
         };
         let (registry, handle) = Actor::spawn(None, RegistryActor, arguments).await?;
-        Ok(System { registry, handle: Some(handle) })
+        Ok(System {
+            registry,
+            handle: Some(handle),
+        })
     }
 }
 

@@ -485,10 +485,7 @@ impl Session {
                 effects.push(Effect::Observe);
             }
             // The leader has gone by itself, the rest goes now.
-            Stage::Draining { .. } | Stage::Surveying { .. } => {
-                self.cut_output();
-                self.sweep(now, effects);
-            }
+            Stage::Draining { .. } | Stage::Surveying { .. } => self.sweep(now, effects),
             Stage::Terminating => {
                 // A second, more forceful wish hurries the ladder; a milder one changes nothing.
                 let wanted = match strike.kind {
@@ -522,10 +519,7 @@ impl Session {
                 self.climb(now, strike.kind, effects);
             }
             // It ended by itself in the meantime; a time-out has nothing to do then, a stop does not wait for the drain.
-            Stage::Draining { .. } if !strike.cause.is_timeout() => {
-                self.cut_output();
-                self.sweep(now, effects);
-            }
+            Stage::Draining { .. } if !strike.cause.is_timeout() => self.sweep(now, effects),
             _ => {}
         }
     }

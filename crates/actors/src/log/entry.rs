@@ -2,7 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use procession_log_store::{FinishedLog, LogReader, LogStatus, LogWriter, Run, StopReason, StreamTag, WriteEnd};
+use procession_log_store::{
+    FinishedLog, LogReader, LogStatus, LogWriter, Run, StopReason, StreamTag, WriteEnd,
+};
 use ractor::RpcReplyPort;
 
 use super::{FeedRun, LogFeed, ReadReply};
@@ -38,7 +40,11 @@ pub(super) enum Writing {
 #[derive(Debug)]
 pub(super) enum Job {
     Written(Box<LogWriter>),
-    Closed { finished: Box<FinishedLog>, summary: LogSummary, reply: RpcReplyPort<LogSummary> },
+    Closed {
+        finished: Box<FinishedLog>,
+        summary: LogSummary,
+        reply: RpcReplyPort<LogSummary>,
+    },
 }
 
 impl Entry {
@@ -76,7 +82,11 @@ impl Drop for Entry {
 }
 
 /// Writes what waits in the feed, up to the bound of one job.
-pub(super) fn write_what_waits(mut writer: Box<LogWriter>, feed: &LogFeed, path: Option<&Path>) -> Box<LogWriter> {
+pub(super) fn write_what_waits(
+    mut writer: Box<LogWriter>,
+    feed: &LogFeed,
+    path: Option<&Path>,
+) -> Box<LogWriter> {
     let mut written_bytes = 0_u64;
     while written_bytes < JOB_BYTES {
         let runs = feed.take();
@@ -104,19 +114,31 @@ pub(super) fn finish(
         append(&mut writer, &runs);
     }
     if let Some(given_up) = feed.given_up() {
-        writer.stop(StopReason::ByOwner { reason: given_up.reason });
+        writer.stop(StopReason::ByOwner {
+            reason: given_up.reason,
+        });
     }
     let finished = writer.finish(end_record);
     let summary = summary(&finished.status(), path);
     feed.publish(summary.clone());
     let path = path.map(Path::to_path_buf);
-    (finished, LogSummary { path, ..feed.status() })
+    (
+        finished,
+        LogSummary {
+            path,
+            ..feed.status()
+        },
+    )
 }
 
 fn append(writer: &mut LogWriter, runs: &[FeedRun]) -> u64 {
     let runs: Vec<_> = runs
         .iter()
-        .map(|run| Run { stream: StreamTag::new(run.stream.tag()), time_ms: run.time_ms, bytes: &run.bytes })
+        .map(|run| Run {
+            stream: StreamTag::new(run.stream.tag()),
+            time_ms: run.time_ms,
+            bytes: &run.bytes,
+        })
         .collect();
     writer.append(&runs);
     runs.iter().map(|run| run.bytes.len() as u64).sum()
@@ -124,10 +146,14 @@ fn append(writer: &mut LogWriter, runs: &[FeedRun]) -> u64 {
 
 fn summary(status: &LogStatus, path: Option<&Path>) -> LogSummary {
     let incomplete = match (&status.write_end, &status.gap) {
-        (WriteEnd::Stopped { at, reason }, _) => {
-            Some(LogIncomplete { from_offset: at.get(), reason: stop_reason(reason) })
-        }
-        (_, Some(gap)) => Some(LogIncomplete { from_offset: gap.from.get(), reason: "the cap was reached".to_owned() }),
+        (WriteEnd::Stopped { at, reason }, _) => Some(LogIncomplete {
+            from_offset: at.get(),
+            reason: stop_reason(reason),
+        }),
+        (_, Some(gap)) => Some(LogIncomplete {
+            from_offset: gap.from.get(),
+            reason: "the cap was reached".to_owned(),
+        }),
         _ => None,
     };
     LogSummary {
@@ -144,7 +170,10 @@ fn stop_reason(reason: &StopReason) -> String {
     match reason {
         StopReason::CapReached => "the cap was reached and only the head is kept".to_owned(),
         StopReason::BudgetExhausted { max_bytes } => format!("all logs together may take {max_bytes} bytes"),
-        StopReason::FreeSpaceFloor { floor_bytes, free_bytes } => {
+        StopReason::FreeSpaceFloor {
+            floor_bytes,
+            free_bytes,
+        } => {
             format!("only {free_bytes} bytes of space are left on the disk, {floor_bytes} have to stay free")
         }
         StopReason::WriteFailed { message, .. } => format!("writing failed: {message}"),

@@ -124,7 +124,11 @@ impl LogFeed {
     #[must_use]
     pub fn take(&self) -> Vec<FeedRun> {
         let mut state = lock(&self.0.state);
-        state.told = if state.runs.is_empty() { Told::Nothing } else { Told::OfABatch };
+        state.told = if state.runs.is_empty() {
+            Told::Nothing
+        } else {
+            Told::OfABatch
+        };
         state.waiting_bytes = 0;
         let runs = state.runs.drain(..).collect();
         drop(state);
@@ -160,7 +164,10 @@ impl LogFeed {
         let mut state = lock(&self.0.state);
         if state.given_up.is_none() {
             let from_offset = state.pushed_bytes.saturating_sub(state.waiting_bytes as u64);
-            state.given_up = Some(LogIncomplete { from_offset, reason: reason.into() });
+            state.given_up = Some(LogIncomplete {
+                from_offset,
+                reason: reason.into(),
+            });
         }
         state.runs.clear();
         state.waiting_bytes = 0;
@@ -180,7 +187,11 @@ mod tests {
     use super::*;
 
     fn run(bytes: usize) -> FeedRun {
-        FeedRun { stream: StreamId::Stdout, time_ms: 0, bytes: Bytes::from(vec![0; bytes]) }
+        FeedRun {
+            stream: StreamId::Stdout,
+            time_ms: 0,
+            bytes: Bytes::from(vec![0; bytes]),
+        }
     }
 
     #[test]
@@ -215,7 +226,10 @@ mod tests {
         assert!(!feed.is_full());
         let _ = feed.push(run(FEED_BYTES));
         assert!(!feed.is_full(), "what comes after is dropped");
-        let expected = LogIncomplete { from_offset: FEED_BYTES as u64, reason: "stalled".to_owned() };
+        let expected = LogIncomplete {
+            from_offset: FEED_BYTES as u64,
+            reason: "stalled".to_owned(),
+        };
         assert_eq!(feed.given_up(), Some(expected));
     }
 
@@ -223,12 +237,23 @@ mod tests {
     fn kept_and_dropped_make_the_total() {
         let feed = LogFeed::default();
         let _ = feed.push(run(10));
-        feed.publish(LogSummary { total_bytes: 4, kept_bytes: 3, dropped_bytes: 1, ..LogSummary::default() });
+        feed.publish(LogSummary {
+            total_bytes: 4,
+            kept_bytes: 3,
+            dropped_bytes: 1,
+            ..LogSummary::default()
+        });
         let status = feed.status();
-        assert_eq!((status.total_bytes, status.kept_bytes, status.dropped_bytes), (10, 9, 1));
+        assert_eq!(
+            (status.total_bytes, status.kept_bytes, status.dropped_bytes),
+            (10, 9, 1)
+        );
         feed.give_up("gone");
         let status = feed.status();
-        assert_eq!((status.total_bytes, status.kept_bytes, status.dropped_bytes), (10, 3, 7));
+        assert_eq!(
+            (status.total_bytes, status.kept_bytes, status.dropped_bytes),
+            (10, 3, 7)
+        );
         assert!(!status.is_complete());
     }
 }

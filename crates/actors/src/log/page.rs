@@ -16,7 +16,9 @@ pub(super) fn read(reader: &LogReader, query: LogQuery) -> Result<LogPage, ReadL
         Some(stream) => reader.read_stream(offset, max_bytes, StreamTag::new(stream.tag())),
         None => reader.read(offset, max_bytes),
     };
-    page.map(to_page).map_err(|error| ReadLogError::Failed { reason: with_sources(&error) })
+    page.map(to_page).map_err(|error| ReadLogError::Failed {
+        reason: with_sources(&error),
+    })
 }
 
 fn to_page(page: Page) -> LogPage {
@@ -35,7 +37,10 @@ fn to_page(page: Page) -> LogPage {
         next_offset: page.next_offset.get(),
         total_bytes: page.total_bytes,
         at_end: page.at_end,
-        gap: page.gap.map(|gap| LogGap { from: gap.from.get(), to: gap.to.get() }),
+        gap: page.gap.map(|gap| LogGap {
+            from: gap.from.get(),
+            to: gap.to.get(),
+        }),
         beyond_end: page.beyond_end.is_some(),
     }
 }

@@ -66,7 +66,11 @@ impl Turn<'_> {
             return;
         };
         if let Err(ractor::MessagingErr::SendErr(LogMessage::Read { reply, .. })) =
-            log.cast(LogMessage::Read { session, query, reply })
+            log.cast(LogMessage::Read {
+                session,
+                query,
+                reply,
+            })
         {
             let _ = reply.send(Err(ReadLogError::Unavailable));
         }
@@ -90,7 +94,9 @@ impl Turn<'_> {
 
     fn summary(&self, session: SessionId, now: Moment) -> Option<SessionSummary> {
         let entry = self.state.entries.get(&session)?;
-        let spawned_at = entry.process.map_or(entry.admitted_at, |process| process.spawned_at);
+        let spawned_at = entry
+            .process
+            .map_or(entry.admitted_at, |process| process.spawned_at);
         let last_output_at = entry.gauge.last_output_at().max(spawned_at);
         Some(SessionSummary {
             session,

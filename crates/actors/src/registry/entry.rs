@@ -58,7 +58,11 @@ impl Entry {
     }
 
     pub(super) fn phase(&self) -> Phase {
-        if self.outcome.is_some() { Phase::Ended } else { self.gauge.phase() }
+        if self.outcome.is_some() {
+            Phase::Ended
+        } else {
+            self.gauge.phase()
+        }
     }
 
     /// Tells all that wait for the start.

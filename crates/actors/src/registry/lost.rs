@@ -7,9 +7,10 @@ use procession_policy::{Observation, Receipt};
 
 use super::entry::Entry;
 use crate::{
-    error::{SignalError, ResizeError, WriteError},
+    error::{ResizeError, SignalError, WriteError},
     report::{
-        Condition, Inspection, LogIncomplete, LogSummary, OutputBytes, PollReport, RawOutput, StopReport, WaitReport, WaitResult,
+        Condition, Inspection, LogIncomplete, LogSummary, OutputBytes, PollReport, RawOutput, StopReport,
+        WaitReport, WaitResult,
     },
     session::SessionMessage,
 };
@@ -27,27 +28,52 @@ pub(super) fn answer(session: SessionId, entry: &Entry, request: SessionMessage)
         }
         SessionMessage::ReadOutput { reply, query } => {
             let cursor = query.cursor.unwrap_or(ReadPosition::START);
-            let output = RawOutput { phase: Phase::Ended, outcome: Some(outcome), pieces: Vec::new(), cursor };
+            let output = RawOutput {
+                phase: Phase::Ended,
+                outcome: Some(outcome),
+                pieces: Vec::new(),
+                cursor,
+            };
             let _ = reply.send(Ok(output));
         }
         SessionMessage::Write { reply, .. } => {
-            let _ = reply.send(Err(WriteError::SessionEnded { outcome: Box::new(outcome), accepted_bytes: 0 }));
+            let _ = reply.send(Err(WriteError::SessionEnded {
+                outcome: Box::new(outcome),
+                accepted_bytes: 0,
+            }));
         }
         SessionMessage::CloseStdin { reply } => drop(reply.send(Ok(()))),
         SessionMessage::Signal { reply, .. } => {
-            let _ = reply.send(Err(SignalError::SessionEnded { outcome: Box::new(outcome) }));
+            let _ = reply.send(Err(SignalError::SessionEnded {
+                outcome: Box::new(outcome),
+            }));
         }
         SessionMessage::Resize { reply, .. } => {
-            let _ = reply.send(Err(ResizeError::SessionEnded { outcome: Box::new(outcome) }));
+            let _ = reply.send(Err(ResizeError::SessionEnded {
+                outcome: Box::new(outcome),
+            }));
         }
         SessionMessage::Stop { reply, .. } => {
             let residual_pids = outcome.residual_pids.clone();
-            let _ = reply.send(Ok(StopReport { phase: Phase::Ended, outcome: Some(outcome), residual_pids }));
+            let _ = reply.send(Ok(StopReport {
+                phase: Phase::Ended,
+                outcome: Some(outcome),
+                residual_pids,
+            }));
         }
         SessionMessage::Wait { reply, until, .. } => {
-            let result = if until == Condition::Ended { WaitResult::Fired } else { WaitResult::Impossible };
+            let result = if until == Condition::Ended {
+                WaitResult::Fired
+            } else {
+                WaitResult::Impossible
+            };
             let cursor = ReadPosition::START;
-            let _ = reply.send(Ok(WaitReport { result, phase: Phase::Ended, outcome: Some(outcome), cursor }));
+            let _ = reply.send(Ok(WaitReport {
+                result,
+                phase: Phase::Ended,
+                outcome: Some(outcome),
+                cursor,
+            }));
         }
         SessionMessage::Inspect { reply } => {
             let _ = reply.send(Ok(inspection(session, entry, outcome)));
@@ -82,7 +108,9 @@ fn inspection(session: SessionId, entry: &Entry, outcome: Outcome) -> Inspection
         outcome: Some(outcome),
         decision: Arc::clone(&entry.decision),
         receipt: Some(receipt),
-        containment: entry.process.map_or_else(|| entry.decision.containment(), |process| process.containment),
+        containment: entry
+            .process
+            .map_or_else(|| entry.decision.containment(), |process| process.containment),
         environment_names: Vec::new(),
         output_bytes: OutputBytes::default(),
         log: lost_log(),
@@ -92,5 +120,11 @@ fn inspection(session: SessionId, entry: &Entry, outcome: Outcome) -> Inspection
 /// How much was written died with the actor; what was logged can still be read.
 fn lost_log() -> LogSummary {
     let reason = "the session's actor died".to_owned();
-    LogSummary { incomplete: Some(LogIncomplete { from_offset: 0, reason }), ..LogSummary::default() }
+    LogSummary {
+        incomplete: Some(LogIncomplete {
+            from_offset: 0,
+            reason,
+        }),
+        ..LogSummary::default()
+    }
 }

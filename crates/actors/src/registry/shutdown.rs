@@ -22,7 +22,12 @@ pub(super) struct Closing {
 }
 
 impl Turn<'_> {
-    pub(super) fn shutdown(&mut self, grace: Option<Duration>, bound: Duration, reply: RpcReplyPort<ShutdownReport>) {
+    pub(super) fn shutdown(
+        &mut self,
+        grace: Option<Duration>,
+        bound: Duration,
+        reply: RpcReplyPort<ShutdownReport>,
+    ) {
         if let Some(closing) = &mut self.state.closing {
             closing.replies.push(reply);
             self.shutdown_goes_on();
@@ -75,13 +80,19 @@ impl Turn<'_> {
             .map(|session| {
                 let entry = self.state.entries.get(session);
                 let pid = entry.and_then(|entry| entry.process).map(|process| process.pid);
-                LeftSession { session: *session, pid }
+                LeftSession {
+                    session: *session,
+                    pid,
+                }
             })
             .collect();
         if let Some(closing) = &mut self.state.closing {
             let ended = closing.live_at_start.saturating_sub(left.len());
             for reply in closing.replies.drain(..) {
-                let _ = reply.send(ShutdownReport { ended, left: left.clone() });
+                let _ = reply.send(ShutdownReport {
+                    ended,
+                    left: left.clone(),
+                });
             }
         }
     }

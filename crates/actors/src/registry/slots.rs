@@ -27,7 +27,10 @@ where
     }
 }
 
-pub(super) fn policy_arguments(arguments: &RegistryArguments, capabilities: &Arc<Capabilities>) -> PolicyArguments {
+pub(super) fn policy_arguments(
+    arguments: &RegistryArguments,
+    capabilities: &Arc<Capabilities>,
+) -> PolicyArguments {
     PolicyArguments {
         host: Arc::clone(&arguments.policy),
         capabilities: Arc::clone(capabilities),

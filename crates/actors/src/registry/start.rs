@@ -29,7 +29,11 @@ impl Turn<'_> {
         spec: SessionSpec,
         reply: RpcReplyPort<Result<Started, StartError>>,
     ) {
-        if let Some(id) = spec.request_id.as_ref().and_then(|request| self.state.admission.request(&owner, request)) {
+        if let Some(id) = spec
+            .request_id
+            .as_ref()
+            .and_then(|request| self.state.admission.request(&owner, request))
+        {
             self.join_start(id, reply);
             return;
         }
@@ -41,7 +45,12 @@ impl Turn<'_> {
             let _ = reply.send(Err(CallError::Stopped.into()));
             return;
         };
-        self.ask_policy(PendingStart { session, owner, spec: Arc::new(spec), reply });
+        self.ask_policy(PendingStart {
+            session,
+            owner,
+            spec: Arc::new(spec),
+            reply,
+        });
     }
 
     /// The same named start: the same session.
@@ -68,14 +77,24 @@ impl Turn<'_> {
     fn ask_policy(&self, start: PendingStart) {
         let limits = start.spec.requested();
         let containment = self.state.arguments.port.containment();
-        let request = Box::new(PolicyRequest::new(start.session, start.owner.clone(), limits, containment));
+        let request = Box::new(PolicyRequest::new(
+            start.session,
+            start.owner.clone(),
+            limits,
+            containment,
+        ));
         let (policy, myself) = (self.state.policy.clone(), self.myself.clone());
         tokio::spawn(async move {
             let decision = match policy {
                 Some(policy) => decide(&policy, request).await,
-                None => Err(StartError::PolicyUnavailable { waited: Duration::ZERO }),
+                None => Err(StartError::PolicyUnavailable {
+                    waited: Duration::ZERO,
+                }),
             };
-            let event = Event::Decided { start: Box::new(start), decision };
+            let event = Event::Decided {
+                start: Box::new(start),
+                decision,
+            };
             // Without a registry nobody waits for the start.
             let _ = myself.cast(RegistryMessage::Internal(Internal(event)));
         });
@@ -90,8 +109,11 @@ impl Turn<'_> {
             }
         };
         if let Some(refusal) = decision.refusal() {
-            let refused =
-                Refused { field: refusal.field, requested: refusal.requested.clone(), reason: refusal.to_string() };
+            let refused = Refused {
+                field: refusal.field,
+                requested: refusal.requested.clone(),
+                reason: refusal.to_string(),
+            };
             let _ = start.reply.send(Err(StartError::Refused(refused)));
             return;
         }
@@ -109,10 +131,18 @@ impl Turn<'_> {
         let now = self.state.arguments.clock.now();
         let limits = decision.effective_limits();
         let demand = Demand {
-            log_bytes: if limits.log_mode == LogMode::Off { 0 } else { limits.log_bytes },
+            log_bytes: if limits.log_mode == LogMode::Off {
+                0
+            } else {
+                limits.log_bytes
+            },
             capture_bytes: limits.capture_bytes.saturating_mul(2),
         };
-        let admitted = match self.state.admission.admit(now, &start.owner, start.session, demand) {
+        let admitted = match self
+            .state
+            .admission
+            .admit(now, &start.owner, start.session, demand)
+        {
             Ok(admitted) => admitted,
             Err(AdmitError::LimitReached(limit)) => {
                 let _ = start.reply.send(Err(StartError::LimitReached(limit)));
@@ -120,7 +150,9 @@ impl Turn<'_> {
             }
             Err(AdmitError::TakenId { .. }) => {
                 // One chance in 2⁸⁰: another id is another decision.
-                let PendingStart { owner, spec, reply, .. } = start;
+                let PendingStart {
+                    owner, spec, reply, ..
+                } = start;
                 self.start(owner, SessionSpec::clone(&spec), reply);
                 return;
             }
@@ -139,14 +171,20 @@ impl Turn<'_> {
             );
         }
         let evicted: Vec<_> = admitted.evicted_of(&start.owner).collect();
-        let gone: Vec<_> =
-            admitted.pruned.iter().copied().chain(admitted.evicted.iter().map(|evicted| evicted.id)).collect();
+        let gone: Vec<_> = admitted
+            .pruned
+            .iter()
+            .copied()
+            .chain(admitted.evicted.iter().map(|evicted| evicted.id))
+            .collect();
         for session in gone {
             self.forget(session);
         }
         if let Some(request) = start.spec.request_id.clone()
             && let RequestStart::Same(session) =
-                self.state.admission.start_request(&start.owner, request, start.session)
+                self.state
+                    .admission
+                    .start_request(&start.owner, request, start.session)
         {
             self.state.admission.release(start.session);
             self.join_start(session, start.reply);
@@ -162,7 +200,12 @@ impl Turn<'_> {
         evicted: Vec<SessionId>,
         now: Moment,
     ) {
-        let PendingStart { session, owner, spec, reply } = start;
+        let PendingStart {
+            session,
+            owner,
+            spec,
+            reply,
+        } = start;
         let environment = match self.state.arguments.environment.compose(&spec, session) {
             Ok(environment) => environment,
             Err(error) => {
@@ -197,11 +240,18 @@ impl Turn<'_> {
             log: self.state.log.clone(),
             reporter,
         };
-        let spawn = self.state.arguments.session_slot.spawn(arguments, self.myself.get_cell());
+        let spawn = self
+            .state
+            .arguments
+            .session_slot
+            .spawn(arguments, self.myself.get_cell());
         let myself = self.myself.clone();
         tokio::spawn(async move {
             let result = spawn.await;
-            let _ = myself.cast(RegistryMessage::Internal(Internal(Event::SessionSpawned { session, result })));
+            let _ = myself.cast(RegistryMessage::Internal(Internal(Event::SessionSpawned {
+                session,
+                result,
+            })));
         });
     }
 
@@ -250,7 +300,11 @@ impl Turn<'_> {
             News::Started { pid, containment } => {
                 self.state.admission.started(session);
                 if let Some(entry) = self.state.entries.get_mut(&session) {
-                    entry.process = Some(StartedProcess { pid, containment, spawned_at: now });
+                    entry.process = Some(StartedProcess {
+                        pid,
+                        containment,
+                        spawned_at: now,
+                    });
                     if let Some(started) = entry.started(session) {
                         entry.answer_start(&Ok(started));
                     }
@@ -267,12 +321,22 @@ impl Turn<'_> {
     }
 }
 
-async fn decide(policy: &DerivedActorRef<PolicyMessage>, request: Box<PolicyRequest>) -> Result<Arc<Decision>, StartError> {
-    let asked = policy.call(|reply| PolicyMessage::Decide { request, reply }, Some(POLICY_BOUND)).await;
+async fn decide(
+    policy: &DerivedActorRef<PolicyMessage>,
+    request: Box<PolicyRequest>,
+) -> Result<Arc<Decision>, StartError> {
+    let asked = policy
+        .call(
+            |reply| PolicyMessage::Decide { request, reply },
+            Some(POLICY_BOUND),
+        )
+        .await;
     match asked {
         Ok(CallResult::Success(decision)) => Ok(decision),
         Ok(CallResult::Timeout) => Err(StartError::PolicyUnavailable { waited: POLICY_BOUND }),
-        Ok(CallResult::SenderError) | Err(_) => Err(StartError::PolicyUnavailable { waited: Duration::ZERO }),
+        Ok(CallResult::SenderError) | Err(_) => Err(StartError::PolicyUnavailable {
+            waited: Duration::ZERO,
+        }),
     }
 }
 

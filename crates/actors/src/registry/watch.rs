@@ -18,7 +18,9 @@ use crate::{
 
 impl Turn<'_> {
     pub(super) fn session_ended(&mut self, session: SessionId, outcome: Outcome, now: Moment) {
-        let Some(entry) = self.state.entries.get_mut(&session) else { return };
+        let Some(entry) = self.state.entries.get_mut(&session) else {
+            return;
+        };
         if entry.outcome.is_some() {
             return; // The first record stands.
         }
@@ -28,7 +30,10 @@ impl Turn<'_> {
         self.state.admission.ended(now, session, retention);
         if let Some(policy) = &self.state.policy {
             // A policy that is being started again has no record of the session either.
-            let _ = policy.cast(PolicyMessage::Observe { session, receipt: Box::new(receipt) });
+            let _ = policy.cast(PolicyMessage::Observe {
+                session,
+                receipt: Box::new(receipt),
+            });
         }
         self.arm_prune_timer();
         self.shutdown_goes_on();
@@ -36,7 +41,12 @@ impl Turn<'_> {
 
     /// A child of the registry's has ended, by whatever way.
     pub(super) fn actor_ended(&mut self, actor: ActorId, reason: &str) {
-        if self.state.policy.as_ref().is_some_and(|policy| policy.get_id() == actor) {
+        if self
+            .state
+            .policy
+            .as_ref()
+            .is_some_and(|policy| policy.get_id() == actor)
+        {
             tracing::error!(reason, "the policy actor died and is started again");
             self.state.policy = None;
             self.refill_policy();
@@ -46,7 +56,12 @@ impl Turn<'_> {
             self.refill_log();
         } else if let Some(session) = self.state.by_actor.remove(&actor.pid()) {
             self.session_died(session, reason);
-        } else if self.state.entries.values().any(|entry| matches!(entry.actor, ActorPlace::Coming)) {
+        } else if self
+            .state
+            .entries
+            .values()
+            .any(|entry| matches!(entry.actor, ActorPlace::Coming))
+        {
             self.state.early_deaths.push(actor);
         }
     }
@@ -54,7 +69,9 @@ impl Turn<'_> {
     /// A session's actor is gone: its processes were killed by its guard, and the registry speaks for it.
     pub(super) fn session_died(&mut self, session: SessionId, reason: &str) {
         let now = self.state.arguments.clock.now();
-        let Some(entry) = self.state.entries.get_mut(&session) else { return };
+        let Some(entry) = self.state.entries.get_mut(&session) else {
+            return;
+        };
         entry.actor = ActorPlace::Dead;
         if entry.process.is_none() {
             entry.answer_start(&Err(StartError::Call(CallError::SessionLost)));
@@ -119,7 +136,10 @@ impl Turn<'_> {
         });
     }
 
-    pub(super) fn policy_spawned(&mut self, result: Result<ractor::DerivedActorRef<PolicyMessage>, ractor::SpawnErr>) {
+    pub(super) fn policy_spawned(
+        &mut self,
+        result: Result<ractor::DerivedActorRef<PolicyMessage>, ractor::SpawnErr>,
+    ) {
         match result {
             Ok(policy) => self.state.policy = Some(policy),
             Err(error) => tracing::error!(%error, "the policy actor did not come up: starts are refused"),
@@ -127,7 +147,11 @@ impl Turn<'_> {
     }
 
     fn refill_log(&self) {
-        let filled = slots::fill(&self.state.arguments.log_slot, self.state.arguments.log.clone(), self.myself);
+        let filled = slots::fill(
+            &self.state.arguments.log_slot,
+            self.state.arguments.log.clone(),
+            self.myself,
+        );
         let myself = self.myself.clone();
         tokio::spawn(async move {
             let result = filled.await;
@@ -135,10 +159,15 @@ impl Turn<'_> {
         });
     }
 
-    pub(super) fn log_spawned(&mut self, result: Result<ractor::DerivedActorRef<LogMessage>, ractor::SpawnErr>) {
+    pub(super) fn log_spawned(
+        &mut self,
+        result: Result<ractor::DerivedActorRef<LogMessage>, ractor::SpawnErr>,
+    ) {
         match result {
             Ok(log) => self.state.log = Some(log),
-            Err(error) => tracing::error!(%error, "the log actor did not come up: sessions go on without logs"),
+            Err(error) => {
+                tracing::error!(%error, "the log actor did not come up: sessions go on without logs")
+            }
         }
     }
 }

@@ -21,8 +21,8 @@ use super::{
 use crate::{
     error::{CallError, InspectError, PollError, ResizeError, SignalError, StopError, WaitError},
     report::{
-        Condition, Inspection, OutputBytes, PollQuery, PollReport, RawOutput, RawPiece, ReadQuery, StopReport,
-        StopRequest, WaitReport, WaitResult, budget_or,
+        Condition, Inspection, OutputBytes, PollQuery, PollReport, RawOutput, RawPiece, ReadQuery,
+        StopReport, StopRequest, WaitReport, WaitResult, budget_or,
     },
     sync::lock,
 };
@@ -30,26 +30,32 @@ use crate::{
 impl Turn<'_> {
     pub(super) fn poll(&mut self, query: PollQuery, reply: RpcReplyPort<Result<PollReport, PollError>>) {
         if query.wait.is_zero() || self.has_text(&query) {
-            let report = self.poll_report(&query);
-            let _ = reply.send(Ok(report));
+            self.answer_poll(&query, reply);
             return;
         }
         let until = self.state.now().saturating_add(query.wait);
         match self.room_to_park() {
-            Ok(()) => lock(&self.actor.parked).polls.push(ParkedPoll { query, until, reply }),
+            Ok(()) => lock(&self.actor.parked)
+                .polls
+                .push(ParkedPoll { query, until, reply }),
             Err(error) => drop(reply.send(Err(error.into()))),
         }
     }
 
-    pub(super) fn read_output(&mut self, query: ReadQuery, reply: RpcReplyPort<Result<RawOutput, PollError>>) {
+    pub(super) fn read_output(
+        &mut self,
+        query: ReadQuery,
+        reply: RpcReplyPort<Result<RawOutput, PollError>>,
+    ) {
         if query.wait.is_zero() || self.has_bytes(query.cursor) {
-            let output = self.raw_output(&query);
-            let _ = reply.send(Ok(output));
+            self.answer_read(&query, reply);
             return;
         }
         let until = self.state.now().saturating_add(query.wait);
         match self.room_to_park() {
-            Ok(()) => lock(&self.actor.parked).reads.push(ParkedRead { query, until, reply }),
+            Ok(()) => lock(&self.actor.parked)
+                .reads
+                .push(ParkedRead { query, until, reply }),
             Err(error) => drop(reply.send(Err(error.into()))),
         }
     }
@@ -60,7 +66,10 @@ impl Turn<'_> {
             parked.forget_vanished();
         }
         if parked.len() >= MAX_WAITERS {
-            return Err(CallError::TooManyWaiters { waiting: parked.len(), limit: MAX_WAITERS });
+            return Err(CallError::TooManyWaiters {
+                waiting: parked.len(),
+                limit: MAX_WAITERS,
+            });
         }
         Ok(())
     }
@@ -70,7 +79,11 @@ impl Turn<'_> {
     }
 
     fn has_bytes(&self, cursor: Option<ReadPosition>) -> bool {
-        self.has_ended() || cursor.unwrap_or(self.state.drained).unread_bytes(&self.state.capture) > 0
+        self.has_ended()
+            || cursor
+                .unwrap_or(self.state.drained)
+                .unread_bytes(&self.state.capture)
+                > 0
     }
 
     /// Whether a poll would return more than half a character.
@@ -87,9 +100,36 @@ impl Turn<'_> {
         }
     }
 
-    pub(super) fn poll_report(&mut self, query: &PollQuery) -> PollReport {
+    /// Answers a poll; what nobody got any more is there for the next.
+    pub(super) fn answer_poll(&mut self, query: &PollQuery, reply: RpcReplyPort<Result<PollReport, PollError>>) {
+        if reply.is_closed() {
+            return;
+        }
+        let drained = self.state.drained;
+        let report = self.poll_report(query);
+        if reply.send(Ok(report)).is_err() {
+            self.state.drained = drained;
+        }
+    }
+
+    /// Answers a read, likewise.
+    pub(super) fn answer_read(&mut self, query: &ReadQuery, reply: RpcReplyPort<Result<RawOutput, PollError>>) {
+        if reply.is_closed() {
+            return;
+        }
+        let drained = self.state.drained;
+        let output = self.raw_output(query);
+        if reply.send(Ok(output)).is_err() {
+            self.state.drained = drained;
+        }
+    }
+
+    fn poll_report(&mut self, query: &PollQuery) -> PollReport {
         let position = query.cursor.unwrap_or(self.state.drained);
-        let budget = budget_or(query.max_output_bytes, self.state.arguments.limits.output_budget_bytes);
+        let budget = budget_or(
+            query.max_output_bytes,
+            self.state.arguments.limits.output_budget_bytes,
+        );
         let reading = read_text(&self.state.capture, position, budget);
         if query.cursor.is_none() {
             self.drain_to(reading.next);
@@ -109,7 +149,7 @@ impl Turn<'_> {
         }
     }
 
-    pub(super) fn raw_output(&mut self, query: &ReadQuery) -> RawOutput {
+    fn raw_output(&mut self, query: &ReadQuery) -> RawOutput {
         let mut cursor = query.cursor.unwrap_or(self.state.drained);
         let mut rest = query.max_bytes.max(1);
         let mut pieces = Vec::new();
@@ -127,7 +167,11 @@ impl Turn<'_> {
                             break;
                         }
                         let bytes = bytes::Bytes::copy_from_slice(&bytes[..taken]);
-                        pieces.push(RawPiece { stream, omitted_bytes: std::mem::take(&mut omitted_bytes), bytes });
+                        pieces.push(RawPiece {
+                            stream,
+                            omitted_bytes: std::mem::take(&mut omitted_bytes),
+                            bytes,
+                        });
                         advance(&mut cursor, stream, taken as u64);
                         rest = rest.saturating_sub(taken as u64);
                     }
@@ -137,7 +181,12 @@ impl Turn<'_> {
         if query.cursor.is_none() {
             self.drain_to(cursor);
         }
-        RawOutput { phase: self.state.machine.phase(), outcome: self.told_outcome(), pieces, cursor }
+        RawOutput {
+            phase: self.state.machine.phase(),
+            outcome: self.told_outcome(),
+            pieces,
+            cursor,
+        }
     }
 
     /// The session's own cursor moves on; where it sets the pace, reading goes on.
@@ -162,19 +211,25 @@ impl Turn<'_> {
         // One after the other: the first that reads at the session's own cursor takes what the next waits for.
         loop {
             let mut parked = lock(&self.actor.parked);
-            let Some(index) = parked.polls.iter().position(|poll| self.has_text(&poll.query)) else { break };
+            let Some(index) = parked.polls.iter().position(|poll| self.has_text(&poll.query)) else {
+                break;
+            };
             let poll = parked.polls.remove(index);
             drop(parked);
-            let report = self.poll_report(&poll.query);
-            let _ = poll.reply.send(Ok(report));
+            self.answer_poll(&poll.query, poll.reply);
         }
         loop {
             let mut parked = lock(&self.actor.parked);
-            let Some(index) = parked.reads.iter().position(|read| self.has_bytes(read.query.cursor)) else { break };
+            let Some(index) = parked
+                .reads
+                .iter()
+                .position(|read| self.has_bytes(read.query.cursor))
+            else {
+                break;
+            };
             let read = parked.reads.remove(index);
             drop(parked);
-            let output = self.raw_output(&read.query);
-            let _ = read.reply.send(Ok(output));
+            self.answer_read(&read.query, read.reply);
         }
     }
 
@@ -184,14 +239,21 @@ impl Turn<'_> {
         timeout: Duration,
         reply: RpcReplyPort<Result<WaitReport, WaitError>>,
     ) {
-        if let Some(result) = self.holds(condition).or(timeout.is_zero().then_some(WaitResult::TimedOut)) {
+        if let Some(result) = self
+            .holds(condition)
+            .or(timeout.is_zero().then_some(WaitResult::TimedOut))
+        {
             let report = self.wait_report(result);
             let _ = reply.send(Ok(report));
             return;
         }
         let until = self.state.now().saturating_add(timeout);
         match self.room_to_park() {
-            Ok(()) => lock(&self.actor.parked).waits.push(ParkedWait { condition, until, reply }),
+            Ok(()) => lock(&self.actor.parked).waits.push(ParkedWait {
+                condition,
+                until,
+                reply,
+            }),
             Err(error) => drop(reply.send(Err(error.into()))),
         }
     }
@@ -240,7 +302,9 @@ impl Turn<'_> {
 
     pub(super) fn signal(&mut self, signal: Signal, reply: RpcReplyPort<Result<(), SignalError>>) {
         let result = match (self.state.machine.outcome(), &self.state.process) {
-            (Some(outcome), _) => Err(SignalError::SessionEnded { outcome: Box::new(outcome.clone()) }),
+            (Some(outcome), _) => Err(SignalError::SessionEnded {
+                outcome: Box::new(outcome.clone()),
+            }),
             (None, None) => Err(SignalError::NotStarted),
             (None, Some(process)) => {
                 process.tree.signal_foreground(signal);
@@ -252,11 +316,14 @@ impl Turn<'_> {
 
     pub(super) fn resize(&mut self, size: TerminalSize, reply: RpcReplyPort<Result<(), ResizeError>>) {
         let result = match (self.state.machine.outcome(), &self.state.process) {
-            (Some(outcome), _) => Err(ResizeError::SessionEnded { outcome: Box::new(outcome.clone()) }),
-            (None, Some(process)) if self.state.arguments.decision.terminal().is_some() => process
-                .tree
-                .resize(size)
-                .map_err(|error| ResizeError::Failed { errno: error.raw_os_error().unwrap_or_default() }),
+            (Some(outcome), _) => Err(ResizeError::SessionEnded {
+                outcome: Box::new(outcome.clone()),
+            }),
+            (None, Some(process)) if self.state.arguments.decision.terminal().is_some() => {
+                process.tree.resize(size).map_err(|error| ResizeError::Failed {
+                    errno: error.raw_os_error().unwrap_or_default(),
+                })
+            }
             (None, _) => Err(ResizeError::NoTerminal),
         };
         let _ = reply.send(result);
@@ -266,13 +333,19 @@ impl Turn<'_> {
         if let Err(error) = self.room_to_park() {
             // It is ended all the same: a stop is never refused for want of room.
             tracing::debug!(session = %self.state.arguments.session, %error, "a stop is answered at once");
-            self.advance(Input::End { cause: procession_core::Cause::Stop, ladder: request.ladder.into() });
+            self.advance(Input::End {
+                cause: procession_core::Cause::Stop,
+                ladder: request.ladder.into(),
+            });
             let report = self.stop_report();
             let _ = reply.send(Ok(report));
             return;
         }
         lock(&self.actor.parked).stops.push(reply);
-        self.advance(Input::End { cause: procession_core::Cause::Stop, ladder: request.ladder.into() });
+        self.advance(Input::End {
+            cause: procession_core::Cause::Stop,
+            ladder: request.ladder.into(),
+        });
         let is_over = self.has_ended() && (self.state.machine.is_released());
         if is_over {
             self.answer_stops();

@@ -26,7 +26,10 @@ impl Turn<'_> {
     pub(super) fn launched(&mut self, launched: Launched) {
         lock(&self.actor.watchers).launch = None;
         self.state.log = match launched.log {
-            Ok(opened) => LogHandle::Open { feed: opened.feed, path: opened.path },
+            Ok(opened) => LogHandle::Open {
+                feed: opened.feed,
+                path: opened.path,
+            },
             Err(incomplete) => LogHandle::None(incomplete),
         };
         match launched.spawned {
@@ -39,13 +42,25 @@ impl Turn<'_> {
     }
 
     fn spawned(&mut self, spawned: Spawned) {
-        let Spawned { pid, outputs, input, leader, tree, guard, containment } = spawned;
+        let Spawned {
+            pid,
+            outputs,
+            input,
+            leader,
+            tree,
+            guard,
+            containment,
+        } = spawned;
         *lock(&self.actor.guard) = Some(guard);
         if let Some(sink) = input {
             self.state.input = InputState::Open(sink);
         }
         self.watch_leader(&leader);
-        self.state.process = Some(Process { leader, tree, containment });
+        self.state.process = Some(Process {
+            leader,
+            tree,
+            containment,
+        });
         let streams: Vec<_> = outputs.iter().map(|(stream, _)| *stream).collect();
         for stream in procession_core::StreamId::ALL {
             if !streams.contains(&stream) {
@@ -80,9 +95,15 @@ impl Turn<'_> {
             (Ok(()), None) => {}
             (Err(error), _) => {
                 let at = self.state.now();
-                let reason = UnknownStatus::ObservationFailed { errno: error.raw_os_error().unwrap_or_default() };
+                let reason = UnknownStatus::ObservationFailed {
+                    errno: error.raw_os_error().unwrap_or_default(),
+                };
                 let status = Status::Unknown { reason };
-                let observation = ExitObservation { status, observed_by: ObservedBy::Nobody, at };
+                let observation = ExitObservation {
+                    status,
+                    observed_by: ObservedBy::Nobody,
+                    at,
+                };
                 self.advance(Input::Exited { observation });
             }
         }
@@ -93,11 +114,21 @@ impl Turn<'_> {
         if self.state.machine.exit().is_some() {
             return true;
         }
-        let Some(process) = &self.state.process else { return false };
-        let Some((status, observed_by)) = process.leader.peek() else { return false };
+        let Some(process) = &self.state.process else {
+            return false;
+        };
+        let Some((status, observed_by)) = process.leader.peek() else {
+            return false;
+        };
         let at = self.state.now();
         self.read_what_waits();
-        self.advance(Input::Exited { observation: ExitObservation { status, observed_by, at } });
+        self.advance(Input::Exited {
+            observation: ExitObservation {
+                status,
+                observed_by,
+                at,
+            },
+        });
         true
     }
 
@@ -172,7 +203,9 @@ impl Turn<'_> {
 
     /// Asks about the tree in a task; the answer comes as a message.
     fn ask_tree(&mut self, question: impl FnOnce(&dyn Tree) -> BoxFuture<'static, TreeReport>) {
-        let Some(process) = &self.state.process else { return };
+        let Some(process) = &self.state.process else {
+            return;
+        };
         let (answer, myself) = (question(&*process.tree), self.myself.clone());
         lock(&self.actor.watchers).tree = Some(Watcher::spawn(async move {
             let report = answer.await;
@@ -181,7 +214,11 @@ impl Turn<'_> {
     }
 
     fn reap(&mut self) -> Option<Usage> {
-        let usage = self.state.process.as_ref().and_then(|process| process.leader.reap());
+        let usage = self
+            .state
+            .process
+            .as_ref()
+            .and_then(|process| process.leader.reap());
         // The tree is swept and the leader reaped: from here on its number may become somebody else's.
         if let Some(guard) = lock(&self.actor.guard).take() {
             guard.disarm();
@@ -203,17 +240,33 @@ impl Turn<'_> {
         let (Some(log), LogHandle::Open { feed, path }) = (&self.state.arguments.log, &self.state.log) else {
             return false;
         };
-        let record = EndRecord { decision: (*self.state.arguments.decision).clone(), outcome: outcome.clone(), receipt };
-        let end_record = encode_record(&Record::End(record)).unwrap_or_default();
+        let record = EndRecord {
+            decision: (*self.state.arguments.decision).clone(),
+            outcome: outcome.clone(),
+            receipt,
+        };
+        let end_record = encode_record(&Record::End(Box::new(record))).unwrap_or_default();
         let (session, log, myself) = (self.state.arguments.session, log.clone(), self.myself.clone());
         let (feed, path) = (feed.clone(), path.clone());
         lock(&self.actor.watchers).log = Some(Watcher::spawn(async move {
-            let asked = log.call(|reply| LogMessage::Close { session, end_record, reply }, None).await;
+            let asked = log
+                .call(
+                    |reply| LogMessage::Close {
+                        session,
+                        end_record,
+                        reply,
+                    },
+                    None,
+                )
+                .await;
             let summary = if let Ok(CallResult::Success(summary)) = asked {
                 summary
             } else {
                 feed.give_up("the log's actor is gone");
-                LogSummary { path, ..feed.status() }
+                LogSummary {
+                    path,
+                    ..feed.status()
+                }
             };
             let _ = myself.cast(SessionMessage::Internal(Internal(Event::LogClosed(summary))));
         }));
@@ -223,9 +276,15 @@ impl Turn<'_> {
     /// The record is final: everybody who waits is told.
     fn ended(&mut self, outcome: Outcome) {
         if self.state.receipt.is_none() {
-            let observation =
-                Observation { containment: Some(self.state.containment()), ..Observation::default() };
-            self.state.receipt = Some(Receipt::new(&self.state.arguments.decision, &outcome, &observation));
+            let observation = Observation {
+                containment: Some(self.state.containment()),
+                ..Observation::default()
+            };
+            self.state.receipt = Some(Receipt::new(
+                &self.state.arguments.decision,
+                &outcome,
+                &observation,
+            ));
         }
         self.end_input();
         self.state.arguments.reporter.ended(outcome);
@@ -248,7 +307,11 @@ impl Turn<'_> {
         }
         let state = &*self.state;
         let unread_bytes = state.drained.unread_bytes(&state.capture);
-        state.arguments.reporter.publish(state.machine.phase(), state.machine.last_output_at(), unread_bytes);
+        state.arguments.reporter.publish(
+            state.machine.phase(),
+            state.machine.last_output_at(),
+            unread_bytes,
+        );
         self.arm_timer();
     }
 }

@@ -57,7 +57,11 @@ impl Turn<'_> {
             if let Some((_, result)) = parked.answered_writes.iter().find(|(answered, _)| answered == id) {
                 return Admitted::Answer(Box::new(result.clone()));
             }
-            if let Some(index) = parked.writes.iter().position(|write| write.request_id.as_ref() == Some(id)) {
+            if let Some(index) = parked
+                .writes
+                .iter()
+                .position(|write| write.request_id.as_ref() == Some(id))
+            {
                 return Admitted::Join(index);
             }
         }
@@ -66,11 +70,18 @@ impl Turn<'_> {
         let refusal = if let InputState::None = self.state.input {
             WriteError::NoStdin
         } else if let Some(outcome) = self.state.machine.outcome() {
-            WriteError::SessionEnded { outcome: Box::new(outcome.clone()), accepted_bytes: 0 }
+            WriteError::SessionEnded {
+                outcome: Box::new(outcome.clone()),
+                accepted_bytes: 0,
+            }
         } else if bytes > limit_bytes {
             WriteError::TooLong { bytes, limit_bytes }
         } else if parked.len() >= MAX_WAITERS {
-            CallError::TooManyWaiters { waiting: parked.len(), limit: MAX_WAITERS }.into()
+            CallError::TooManyWaiters {
+                waiting: parked.len(),
+                limit: MAX_WAITERS,
+            }
+            .into()
         } else {
             match self.state.input {
                 InputState::Open(_) => return Admitted::Queue,
@@ -98,15 +109,22 @@ impl Turn<'_> {
         let mut budget = TURN_BYTES;
         loop {
             let mut parked = lock(&self.actor.parked);
-            let Some(write) = parked.writes.front_mut() else { break };
+            let Some(write) = parked.writes.front_mut() else {
+                break;
+            };
             if write.rest.is_empty() {
-                let written = Written { accepted_bytes: write.accepted_bytes, end: WriteEnd::Complete };
+                let written = Written {
+                    accepted_bytes: write.accepted_bytes,
+                    end: WriteEnd::Complete,
+                };
                 parked.answer_write(&Ok(written));
                 continue;
             }
             if budget == 0 {
                 drop(parked);
-                let _ = self.myself.cast(SessionMessage::Internal(Internal(Event::Writable)));
+                let _ = self
+                    .myself
+                    .cast(SessionMessage::Internal(Internal(Event::Writable)));
                 return;
             }
             let piece = &write.rest[..write.rest.len().min(budget)];
@@ -150,7 +168,9 @@ impl Turn<'_> {
         self.drop_input(InputState::ReaderClosed);
         let mut parked = lock(&self.actor.parked);
         while let Some(write) = parked.writes.front() {
-            let error = WriteError::ReaderClosed { accepted_bytes: write.accepted_bytes };
+            let error = WriteError::ReaderClosed {
+                accepted_bytes: write.accepted_bytes,
+            };
             parked.answer_write(&Err(error));
         }
         let closes = std::mem::take(&mut parked.closes);
@@ -162,7 +182,8 @@ impl Turn<'_> {
 
     /// Where a close waits for writes and none is left, it is done.
     pub(super) fn after_writes(&mut self) {
-        if !matches!(self.state.input, InputState::Closing(_)) || !lock(&self.actor.parked).writes.is_empty() {
+        if !matches!(self.state.input, InputState::Closing(_)) || !lock(&self.actor.parked).writes.is_empty()
+        {
             return;
         }
         self.drop_input(InputState::Closed);
@@ -198,11 +219,16 @@ impl Turn<'_> {
         if !matches!(self.state.input, InputState::None) {
             self.drop_input(InputState::Closed);
         }
-        let Some(outcome) = self.state.machine.outcome().cloned() else { return };
+        let Some(outcome) = self.state.machine.outcome().cloned() else {
+            return;
+        };
         let mut parked = lock(&self.actor.parked);
         while let Some(write) = parked.writes.front() {
             let accepted_bytes = write.accepted_bytes;
-            let error = WriteError::SessionEnded { outcome: Box::new(outcome.clone()), accepted_bytes };
+            let error = WriteError::SessionEnded {
+                outcome: Box::new(outcome.clone()),
+                accepted_bytes,
+            };
             parked.answer_write(&Err(error));
         }
         let closes = std::mem::take(&mut parked.closes);

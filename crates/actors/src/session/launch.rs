@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use procession_core::{StartFailure, LogMode};
+use procession_core::{LogMode, StartFailure};
 use procession_policy::{Record, encode_record};
 use procession_process::{SpawnRequest, Spawned};
 use ractor::ActorRef;
@@ -41,12 +41,23 @@ pub(super) async fn launch(arguments: SessionArguments, myself: ActorRef<Session
     let (spawned, log) = tokio::join!(arguments.port.spawn(request), open_log(&arguments));
     let launched = Launched { spawned, log };
     // When the session is gone, so is what was made for it.
-    let _ = myself.cast(SessionMessage::Internal(Internal(Event::Launched(Box::new(launched)))));
+    let _ = myself.cast(SessionMessage::Internal(Internal(Event::Launched(Box::new(
+        launched,
+    )))));
 }
 
 async fn open_log(arguments: &SessionArguments) -> Result<OpenedLog, Option<LogIncomplete>> {
-    let incomplete = |reason: &str| Some(LogIncomplete { from_offset: 0, reason: reason.to_owned() });
-    let Some(log) = arguments.log.as_ref().filter(|_| arguments.limits.log_mode != LogMode::Off) else {
+    let incomplete = |reason: &str| {
+        Some(LogIncomplete {
+            from_offset: 0,
+            reason: reason.to_owned(),
+        })
+    };
+    let Some(log) = arguments
+        .log
+        .as_ref()
+        .filter(|_| arguments.limits.log_mode != LogMode::Off)
+    else {
         return Err(None);
     };
     let header = encode_record(&Record::Decision((*arguments.decision).clone())).unwrap_or_default();
@@ -57,7 +68,9 @@ async fn open_log(arguments: &SessionArguments) -> Result<OpenedLog, Option<LogI
         header,
     });
     let bound = LOG_OPEN_BOUND;
-    let asked = log.call(|reply| LogMessage::Open { spec, reply }, Some(bound)).await;
+    let asked = log
+        .call(|reply| LogMessage::Open { spec, reply }, Some(bound))
+        .await;
     match asked {
         Ok(ractor::rpc::CallResult::Success(Ok(opened))) => Ok(opened),
         Ok(ractor::rpc::CallResult::Success(Err(error))) => Err(incomplete(&error.reason)),

@@ -5,10 +5,13 @@ use ractor::RpcReplyPort;
 
 use super::Internal;
 use crate::{
-    error::{CallError, CloseStdinError, InspectError, PollError, ResizeError, SignalError, StopError, WaitError, WriteError},
+    error::{
+        CallError, CloseStdinError, InspectError, PollError, ResizeError, SignalError, StopError, WaitError,
+        WriteError,
+    },
     report::{
-        Condition, Inspection, PollQuery, PollReport, RawOutput, ReadQuery, StopReport, StopRequest, WaitReport,
-        WriteRequest, Written,
+        Condition, Inspection, PollQuery, PollReport, RawOutput, ReadQuery, StopReport, StopRequest,
+        WaitReport, WriteRequest, Written,
     },
 };
 

@@ -36,7 +36,11 @@ pub struct SessionReporter {
 
 impl SessionReporter {
     pub(crate) fn new(session: SessionId, registry: ActorRef<RegistryMessage>) -> Self {
-        Self { session, registry, gauge: Arc::default() }
+        Self {
+            session,
+            registry,
+            gauge: Arc::default(),
+        }
     }
 
     pub(crate) fn gauge(&self) -> Arc<Gauge> {
@@ -73,13 +77,18 @@ impl SessionReporter {
     /// What a list shows of the session, kept up to date so that a list waits for nobody.
     pub fn publish(&self, phase: Phase, last_output_at: Moment, unread_bytes: u64) {
         self.gauge.set_phase(phase);
-        self.gauge.last_output_ms.store(whole_millis(last_output_at.since_start()), Ordering::Relaxed);
+        self.gauge
+            .last_output_ms
+            .store(whole_millis(last_output_at.since_start()), Ordering::Relaxed);
         self.gauge.unread_bytes.store(unread_bytes, Ordering::Relaxed);
     }
 
     fn tell(&self, news: News) {
         // Without a registry there is nobody left to tell.
-        let _ = self.registry.cast(RegistryMessage::Notice(SessionNotice { session: self.session, news }));
+        let _ = self.registry.cast(RegistryMessage::Notice(SessionNotice {
+            session: self.session,
+            news,
+        }));
     }
 }
 

@@ -2,12 +2,7 @@
 
 use std::{io, sync::Arc, time::Duration};
 
-use procession_core::{
-    StreamId,
-    capture::ReadBuffer,
-    session::Input,
-    spec::Pace,
-};
+use procession_core::{StreamId, capture::ReadBuffer, session::Input, spec::Pace};
 use tokio::sync::Notify;
 
 use super::{
@@ -40,7 +35,11 @@ enum ReadEnd {
 
 impl Turn<'_> {
     /// Takes up a stream.
-    pub(super) fn watch_output(&mut self, stream: StreamId, source: Arc<dyn procession_process::OutputSource>) {
+    pub(super) fn watch_output(
+        &mut self,
+        stream: StreamId,
+        source: Arc<dyn procession_process::OutputSource>,
+    ) {
         let rearm = Arc::new(Notify::new());
         let watcher = {
             let (source, rearm, myself) = (Arc::clone(&source), Arc::clone(&rearm), self.myself.clone());
@@ -48,7 +47,10 @@ impl Turn<'_> {
                 loop {
                     // An error shows at the read that follows.
                     let _ = source.readable().await;
-                    if myself.cast(SessionMessage::Internal(Internal(Event::Readable(stream)))).is_err() {
+                    if myself
+                        .cast(SessionMessage::Internal(Internal(Event::Readable(stream))))
+                        .is_err()
+                    {
                         return;
                     }
                     rearm.notified().await;
@@ -56,7 +58,15 @@ impl Turn<'_> {
             })
         };
         lock(&self.actor.watchers).outputs.push((stream, watcher));
-        self.state.readers.insert(stream, Reader { source, buffer: ReadBuffer::new(), rearm, pause: Pause::No });
+        self.state.readers.insert(
+            stream,
+            Reader {
+                source,
+                buffer: ReadBuffer::new(),
+                rearm,
+                pause: Pause::No,
+            },
+        );
     }
 
     /// A stream can be read.
@@ -75,7 +85,9 @@ impl Turn<'_> {
             }
             ReadEnd::Budget => {
                 // Through the mailbox, so that callers get in between.
-                let _ = self.myself.cast(SessionMessage::Internal(Internal(Event::Readable(stream))));
+                let _ = self
+                    .myself
+                    .cast(SessionMessage::Internal(Internal(Event::Readable(stream))));
             }
         }
     }
@@ -121,20 +133,31 @@ impl Turn<'_> {
         // Half of the capture is its rolling tail; half of that is let fill, the rest is for what a pipe still holds when
         // the leader exits.
         let window_bytes = (self.state.arguments.limits.capture_bytes / 4).max(4 << 10);
-        StreamId::ALL
-            .iter()
-            .any(|stream| self.state.capture.total(*stream).saturating_sub(self.state.drained.offset(*stream)) >= window_bytes)
+        StreamId::ALL.iter().any(|stream| {
+            self.state
+                .capture
+                .total(*stream)
+                .saturating_sub(self.state.drained.offset(*stream))
+                >= window_bytes
+        })
     }
 
     /// Takes up again what waited for the log or the reader.
     pub(super) fn resume(&mut self, waited: Pause) {
-        let streams: Vec<_> =
-            self.state.readers.iter().filter(|(_, reader)| reader.pause == waited).map(|(stream, _)| *stream).collect();
+        let streams: Vec<_> = self
+            .state
+            .readers
+            .iter()
+            .filter(|(_, reader)| reader.pause == waited)
+            .map(|(stream, _)| *stream)
+            .collect();
         for stream in streams {
             if let Some(reader) = self.state.readers.get_mut(&stream) {
                 reader.pause = Pause::No;
             }
-            let _ = self.myself.cast(SessionMessage::Internal(Internal(Event::Readable(stream))));
+            let _ = self
+                .myself
+                .cast(SessionMessage::Internal(Internal(Event::Readable(stream))));
         }
     }
 
@@ -157,7 +180,9 @@ impl Turn<'_> {
         let now = self.state.now();
         let (mut read_bytes, mut wake) = (0_usize, Wake::NotNeeded);
         let end = loop {
-            let Some(reader) = self.state.readers.get_mut(&stream) else { break ReadEnd::Empty };
+            let Some(reader) = self.state.readers.get_mut(&stream) else {
+                break ReadEnd::Empty;
+            };
             if read_bytes >= most {
                 break ReadEnd::Budget;
             }
@@ -198,7 +223,9 @@ impl Turn<'_> {
     pub(super) fn read_what_waits(&mut self) {
         let streams: Vec<_> = self.state.readers.keys().copied().collect();
         for stream in streams {
-            let Some(reader) = self.state.readers.get(&stream) else { continue };
+            let Some(reader) = self.state.readers.get(&stream) else {
+                continue;
+            };
             let waiting = reader.source.waiting_bytes().unwrap_or(TERMINAL_TAIL_BYTES);
             let mut rest = usize::try_from(waiting).unwrap_or(usize::MAX);
             let mut total_bytes = 0;
@@ -230,7 +257,9 @@ impl Turn<'_> {
     /// A stream is at its end.
     fn close_stream(&mut self, stream: StreamId) {
         self.state.readers.remove(&stream);
-        lock(&self.actor.watchers).outputs.retain(|(watched, _)| *watched != stream);
+        lock(&self.actor.watchers)
+            .outputs
+            .retain(|(watched, _)| *watched != stream);
         self.state.capture.close(stream);
         self.advance(Input::StreamClosed { stream });
         self.answer_readers();

@@ -61,7 +61,12 @@ const ANSWERED_WRITES: usize = 64;
 impl Parked {
     /// How many calls wait.
     pub(super) fn len(&self) -> usize {
-        self.polls.len() + self.reads.len() + self.waits.len() + self.stops.len() + self.writes.len() + self.closes.len()
+        self.polls.len()
+            + self.reads.len()
+            + self.waits.len()
+            + self.stops.len()
+            + self.writes.len()
+            + self.closes.len()
     }
 
     /// Forgets callers that gave up; a write goes on as long as somebody waits for it.
@@ -80,7 +85,13 @@ impl Parked {
                 if let Some(id) = &write.request_id {
                     // Nobody waits; who asks again learns how far it got.
                     let end = crate::report::WriteEnd::TimedOut;
-                    answered.push_back((id.clone(), Ok(Written { accepted_bytes: write.accepted_bytes, end })));
+                    answered.push_back((
+                        id.clone(),
+                        Ok(Written {
+                            accepted_bytes: write.accepted_bytes,
+                            end,
+                        }),
+                    ));
                 }
                 false
             } else {
@@ -100,7 +111,9 @@ impl Parked {
 
     /// Answers the write at the front.
     pub(super) fn answer_write(&mut self, result: &Result<Written, WriteError>) {
-        let Some(write) = self.writes.pop_front() else { return };
+        let Some(write) = self.writes.pop_front() else {
+            return;
+        };
         self.answer(write, result);
     }
 

@@ -97,7 +97,10 @@ pub(super) enum LogHandle {
     /// It is being made, or there is none, and why.
     None(Option<LogIncomplete>),
     /// Output goes there.
-    Open { feed: LogFeed, path: Option<std::path::PathBuf> },
+    Open {
+        feed: LogFeed,
+        path: Option<std::path::PathBuf>,
+    },
     /// It is closed.
     Closed(LogSummary),
 }
@@ -134,16 +137,24 @@ impl SessionState {
     }
 
     pub(super) fn containment(&self) -> Containment {
-        self.process.as_ref().map_or_else(|| self.arguments.decision.containment(), |process| process.containment)
+        self.process.as_ref().map_or_else(
+            || self.arguments.decision.containment(),
+            |process| process.containment,
+        )
     }
 
     pub(super) fn log_summary(&self) -> LogSummary {
         let total_bytes = self.capture.total_bytes();
         let mut summary = match &self.log {
-            LogHandle::None(incomplete) => {
-                LogSummary { dropped_bytes: total_bytes, incomplete: incomplete.clone(), ..LogSummary::default() }
-            }
-            LogHandle::Open { feed, path } => LogSummary { path: path.clone(), ..feed.status() },
+            LogHandle::None(incomplete) => LogSummary {
+                dropped_bytes: total_bytes,
+                incomplete: incomplete.clone(),
+                ..LogSummary::default()
+            },
+            LogHandle::Open { feed, path } => LogSummary {
+                path: path.clone(),
+                ..feed.status()
+            },
             LogHandle::Closed(summary) => summary.clone(),
         };
         summary.total_bytes = total_bytes.max(summary.total_bytes);
@@ -155,7 +166,11 @@ impl SessionState {
         let wake = match &self.log {
             LogHandle::Open { feed, .. } => {
                 let time_ms = self.since_spawn_ms(now);
-                feed.push(crate::log::FeedRun { stream, time_ms, bytes: bytes.clone() })
+                feed.push(crate::log::FeedRun {
+                    stream,
+                    time_ms,
+                    bytes: bytes.clone(),
+                })
             }
             _ => crate::log::Wake::NotNeeded,
         };

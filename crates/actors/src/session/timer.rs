@@ -22,15 +22,27 @@ impl Turn<'_> {
 
     fn expire(&mut self, now: Moment) {
         let mut parked = lock(&self.actor.parked);
-        let polls: Vec<_> = parked.polls.extract_if(.., |parked| parked.until <= now).collect();
-        let reads: Vec<_> = parked.reads.extract_if(.., |parked| parked.until <= now).collect();
-        let waits: Vec<_> = parked.waits.extract_if(.., |parked| parked.until <= now).collect();
+        let polls: Vec<_> = parked
+            .polls
+            .extract_if(.., |parked| parked.until <= now)
+            .collect();
+        let reads: Vec<_> = parked
+            .reads
+            .extract_if(.., |parked| parked.until <= now)
+            .collect();
+        let waits: Vec<_> = parked
+            .waits
+            .extract_if(.., |parked| parked.until <= now)
+            .collect();
         let mut index = 0;
         while index < parked.writes.len() {
             if parked.writes[index].until <= now
                 && let Some(write) = parked.writes.remove(index)
             {
-                let written = Written { accepted_bytes: write.accepted_bytes, end: WriteEnd::TimedOut };
+                let written = Written {
+                    accepted_bytes: write.accepted_bytes,
+                    end: WriteEnd::TimedOut,
+                };
                 parked.answer(write, &Ok(written));
             } else {
                 index += 1;
@@ -38,12 +50,10 @@ impl Turn<'_> {
         }
         drop(parked);
         for poll in polls {
-            let report = self.poll_report(&poll.query);
-            let _ = poll.reply.send(Ok(report));
+            self.answer_poll(&poll.query, poll.reply);
         }
         for read in reads {
-            let output = self.raw_output(&read.query);
-            let _ = read.reply.send(Ok(output));
+            self.answer_read(&read.query, read.reply);
         }
         for wait in waits {
             let report = self.wait_report(WaitResult::TimedOut);
@@ -58,7 +68,14 @@ impl Turn<'_> {
     /// than to set it anew with every piece of output.
     pub(super) fn arm_timer(&mut self) {
         let parked = lock(&self.actor.parked).next_deadline();
-        let due = [self.state.machine.next_deadline(), parked, self.state.log_stalled_until].into_iter().flatten().min();
+        let due = [
+            self.state.machine.next_deadline(),
+            parked,
+            self.state.log_stalled_until,
+        ]
+        .into_iter()
+        .flatten()
+        .min();
         let Some(due) = due else { return };
         if self.state.timer_at.is_some_and(|timer_at| timer_at <= due) {
             return;
