@@ -12,8 +12,8 @@ use crate::{
     },
     registry::RegistryMessage,
     report::{
-        Condition, Inspection, ListFilter, LogPage, LogQuery, OwnerEnd, PollQuery, PollReport, RawOutput,
-        ReadQuery, SessionSummary, ShutdownReport, Started, StopReport, StopRequest, WaitReport,
+        Condition, Inspection, KeptProcesses, ListFilter, LogPage, LogQuery, OwnerEnd, PollQuery, PollReport,
+        RawOutput, ReadQuery, SessionSummary, ShutdownReport, Started, StopReport, StopRequest, WaitReport,
         WriteRequest, Written,
     },
     session::SessionMessage,
@@ -274,10 +274,12 @@ pub(crate) async fn shutdown(
     registry: &ActorRef<RegistryMessage>,
     grace: Option<Duration>,
     bound: Duration,
+    kept: KeptProcesses,
 ) -> Result<ShutdownReport, CallError> {
     ask(registry, |reply| RegistryMessage::Shutdown {
         grace,
         bound,
+        kept,
         reply,
     })
     .await

@@ -95,6 +95,7 @@ pub struct LogState {
     budget: Option<Arc<LogBudget>>,
     jobs: Arc<Semaphore>,
     entries: BTreeMap<SessionId, Entry>,
+    settling: Vec<RpcReplyPort<()>>,
 }
 
 /// From the actor's own jobs; only this module can make one.
@@ -140,6 +141,7 @@ impl Actor for LogActor {
             budget,
             jobs: Arc::new(Semaphore::new(LOG_JOBS)),
             entries: BTreeMap::new(),
+            settling: Vec::new(),
         })
     }
 
@@ -163,6 +165,10 @@ impl Actor for LogActor {
                 reply,
             } => state.close(&myself, session, end_record, reply),
             LogMessage::Remove { session } => state.remove(session),
+            LogMessage::Settle { reply } => {
+                state.settling.push(reply);
+                state.answer_settled();
+            }
             LogMessage::Internal(Internal(event)) => match event {
                 Event::Opened {
                     session,
@@ -299,8 +305,14 @@ impl LogState {
         reply: RpcReplyPort<LogSummary>,
     ) {
         let Some(entry) = self.entries.get_mut(&session) else {
-            let incomplete = Some(LogIncomplete { from_offset: 0, reason: "there is no such log".to_owned() });
-            let _ = reply.send(LogSummary { incomplete, ..LogSummary::default() });
+            let incomplete = Some(LogIncomplete {
+                from_offset: 0,
+                reason: "there is no such log".to_owned(),
+            });
+            let _ = reply.send(LogSummary {
+                incomplete,
+                ..LogSummary::default()
+            });
             return;
         };
         entry.closing = Some((end_record, reply));
@@ -324,12 +336,8 @@ impl LogState {
                 self.run(
                     myself,
                     move || {
-                        let (finished, summary) = entry::finish(writer, &feed, path.as_deref(), &end_record);
-                        Job::Closed {
-                            finished: Box::new(finished),
-                            summary,
-                            reply,
-                        }
+                        let finished = entry::finish(writer, &feed, path.as_deref(), &end_record, reply);
+                        Job::Closed(Box::new(finished))
                     },
                     move |job| Event::Done { session, job },
                 );
@@ -348,21 +356,12 @@ impl LogState {
         let Some(entry) = self.entries.get_mut(&session) else {
             // Removed in the meantime: what came back goes, files and all.
             self.remove_files(session);
-            if let Job::Closed { summary, reply, .. } = job {
-                let _ = reply.send(summary);
-            }
+            self.answer_settled();
             return;
         };
         match job {
             Job::Written(writer) => entry.writing = Writing::Idle(writer),
-            Job::Closed {
-                finished,
-                summary,
-                reply,
-            } => {
-                entry.writing = Writing::Finished(finished);
-                let _ = reply.send(summary);
-            }
+            Job::Closed(finished) => entry.writing = Writing::Finished(finished),
         }
         let reads = std::mem::take(&mut entry.reads);
         let goes_on = entry.feed.waiting_bytes() > 0;
@@ -373,6 +372,18 @@ impl LogState {
         self.close_now(myself, session);
         if goes_on {
             self.ready(myself, session);
+        }
+        self.answer_settled();
+    }
+
+    /// Answers who waits for everything to be on the storage, where it is.
+    fn answer_settled(&mut self) {
+        let is_busy = |entry: &Entry| matches!(entry.writing, Writing::Busy) || entry.closing.is_some();
+        if self.entries.values().any(is_busy) {
+            return;
+        }
+        for reply in self.settling.drain(..) {
+            let _ = reply.send(());
         }
     }
 

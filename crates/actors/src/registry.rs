@@ -25,6 +25,8 @@ mod slots;
 mod start;
 mod watch;
 
+pub use shutdown::LOG_SETTLE_BOUND;
+
 pub use message::RegistryMessage;
 
 use crate::{
@@ -189,7 +191,12 @@ impl Actor for RegistryActor {
             } => turn.read_log(&owner, session, query, reply),
             RegistryMessage::List { owner, filter, reply } => turn.list(&owner, filter, reply),
             RegistryMessage::EndOwner { owner, end, reply } => turn.end_owner(&owner, end, reply),
-            RegistryMessage::Shutdown { grace, bound, reply } => turn.shutdown(grace, bound, reply),
+            RegistryMessage::Shutdown {
+                grace,
+                bound,
+                kept,
+                reply,
+            } => turn.shutdown(grace, bound, kept, reply),
             RegistryMessage::Capabilities { reply } => drop(reply.send(Arc::clone(&turn.state.capabilities))),
             RegistryMessage::Notice(notice) => turn.notice(notice),
             RegistryMessage::Internal(Internal(event)) => match event {
@@ -219,7 +226,7 @@ impl Actor for RegistryActor {
                 turn.actor_ended(actor.get_id(), reason.as_deref().unwrap_or("it stopped"));
             }
             SupervisionEvent::ActorFailed(actor, error) => {
-                turn.actor_ended(actor.get_id(), &error.to_string())
+                turn.actor_ended(actor.get_id(), &error.to_string());
             }
             // Starts are seen where they are asked for; the engine's features may add events that are not ours.
             _ => {}

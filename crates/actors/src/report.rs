@@ -407,6 +407,17 @@ pub enum ListFilter {
     Live,
 }
 
+/// What becomes of processes that ended sessions kept, when the system shuts down.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum KeptProcesses {
+    /// They are ended like everything else.
+    #[default]
+    End,
+    /// They live on, and nobody watches them any more.
+    Leave,
+}
+
 /// What a shutdown left.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ShutdownReport {

@@ -160,6 +160,7 @@ impl Actor for SessionActor {
             } => turn.wait(until, timeout, reply),
             SessionMessage::Inspect { reply } => turn.inspect(reply),
             SessionMessage::End { cause, ladder } => turn.end(cause, ladder),
+            SessionMessage::LetGo => turn.let_go(),
             SessionMessage::Internal(Internal(event)) => match event {
                 Event::Launched(launched) => turn.launched(*launched),
                 Event::Readable(stream) => turn.readable(stream),

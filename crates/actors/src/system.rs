@@ -16,7 +16,7 @@ use crate::{
     log::{LogActor, LogArguments, LogMessage, Visibility},
     policy::{PolicyActor, PolicyArguments, PolicyMessage},
     registry::{RegistryActor, RegistryArguments, RegistryMessage},
-    report::ShutdownReport,
+    report::{KeptProcesses, ShutdownReport},
     session::{SessionActor, SessionArguments, SessionMessage},
     slot::{Slot, SpawnActor, actor},
 };
@@ -76,8 +76,25 @@ impl System {
     ///
     /// # Cancel safety
     /// When dropped, the system is dropped, which ends all sessions by force.
-    pub async fn shutdown(mut self, grace: Option<Duration>, bound: Duration) -> ShutdownReport {
-        let report = client::shutdown(&self.registry, grace, bound)
+    pub async fn shutdown(self, grace: Option<Duration>, bound: Duration) -> ShutdownReport {
+        self.shut_down(grace, bound, KeptProcesses::End).await
+    }
+
+    /// Ends the system as [`System::shutdown`] does, but lets processes that ended sessions kept live on.
+    ///
+    /// # Cancel safety
+    /// When dropped, the system is dropped, which ends all sessions by force, and what they kept.
+    pub async fn shutdown_leaving_kept(self, grace: Option<Duration>, bound: Duration) -> ShutdownReport {
+        self.shut_down(grace, bound, KeptProcesses::Leave).await
+    }
+
+    async fn shut_down(
+        mut self,
+        grace: Option<Duration>,
+        bound: Duration,
+        kept: KeptProcesses,
+    ) -> ShutdownReport {
+        let report = client::shutdown(&self.registry, grace, bound, kept)
             .await
             .unwrap_or_default();
         self.registry.stop(None);

@@ -6,7 +6,7 @@
 //! - What is asked for: [`SessionSpec`], [`Field`], [`Owner`].
 //! - What holds: [`EffectiveLimits`], [`Containment`].
 //! - How a session lives and ends: [`session::Session`], [`Outcome`].
-//! - What it wrote: [`capture::Capture`], [`preview`].
+//! - What it wrote: [`capture::Capture`], [`preview`], [`render`], and what may not be seen of it: [`redact`].
 //! - Who gets in and who goes: [`admission`].
 #![forbid(unsafe_code)]
 
@@ -28,8 +28,11 @@ pub mod start_failure;
 pub mod stream;
 pub mod text;
 
+pub mod redact;
+
 pub mod capture;
 pub mod preview;
+pub mod render;
 
 pub mod admission;
 

@@ -63,6 +63,11 @@ pub enum Input {
         /// Which.
         stream: StreamId,
     },
+    /// A stream cannot be read any more: what it may still have held is lost.
+    ReadFailed {
+        /// Which.
+        stream: StreamId,
+    },
     /// The leader's exit was seen; it is not reaped yet.
     Exited {
         /// What was seen.
@@ -93,6 +98,8 @@ pub enum Input {
     },
     /// The log was closed.
     LogClosed,
+    /// What was kept is to live on without the session.
+    LetGo,
     /// A deadline may have passed.
     Tick,
 }
@@ -164,6 +171,8 @@ pub enum Effect {
     AnswerStops,
     /// What was kept is gone; the record, which has been told before, stays as it is.
     Released(Box<Outcome>),
+    /// What was kept is no longer ours: it is not to be killed, and nothing of it is read.
+    LetGo(Box<Outcome>),
 }
 
 /// Where a session is in its life, for everybody.
@@ -370,6 +379,12 @@ impl Session {
             Input::StartFailed => self.start_failed(now, &mut effects),
             Input::Output { bytes } => self.output(now, bytes),
             Input::StreamClosed { stream } => self.stream_closed(now, stream, &mut effects),
+            Input::ReadFailed { stream } => {
+                if self.open_streams.contains(&stream) {
+                    self.incomplete.get_or_insert(IncompleteOutput::ReadFailed);
+                }
+                self.stream_closed(now, stream, &mut effects);
+            }
             Input::Exited { observation } => self.exited(now, observation, &mut effects),
             Input::End { cause, ladder } => self.end(now, Strike { cause, kind: ladder }, &mut effects),
             Input::Observed => self.observed(now, &mut effects),
@@ -381,6 +396,7 @@ impl Session {
             Input::TreeSeen(report) => self.tree_seen(now, report, &mut effects),
             Input::Reaped { usage } => self.reaped(now, usage, &mut effects),
             Input::LogClosed => self.log_closed(&mut effects),
+            Input::LetGo => self.let_go(&mut effects),
             Input::Tick => self.tick(now, &mut effects),
         }
         effects
@@ -709,6 +725,14 @@ impl Session {
         if let (Stage::Closing { .. }, Some(outcome)) = (self.stage, &self.outcome) {
             self.stage = Stage::Ended;
             effects.push(Effect::Finish(outcome.clone()));
+        }
+    }
+
+    fn let_go(&mut self, effects: &mut Vec<Effect>) {
+        if let (Stage::Kept, Some(outcome)) = (self.stage, &self.outcome) {
+            effects.push(Effect::ReleaseOutput);
+            effects.push(Effect::LetGo(outcome.clone()));
+            self.stage = Stage::Ended;
         }
     }
 

@@ -111,6 +111,13 @@ impl SessionSpec {
         if let Some(leftovers) = self.leftovers {
             requested.insert(Field::Leftovers, Value::from(leftovers.as_str()));
         }
+        if self.pace == Pace::Reader {
+            // Less could not hold what a pipe holds at the leader's exit.
+            let capture = requested.entry(Field::Capture).or_insert(Value::Number(PACED_CAPTURE_BYTES));
+            if capture.as_number().is_some_and(|bytes| bytes < PACED_CAPTURE_BYTES) {
+                *capture = Value::Number(PACED_CAPTURE_BYTES);
+            }
+        }
         if !self.env_keys.is_empty() {
             requested.insert(Field::EnvKeys, Value::List(self.env_keys.clone()));
         }
@@ -126,6 +133,8 @@ impl SessionSpec {
     }
 }
 
+/// What a session asks for at the least to keep, where its reader sets the pace, in bytes for each stream.
+pub const PACED_CAPTURE_BYTES: u64 = 1 << 20;
 /// The longest label, in bytes, inclusive.
 pub const MAX_LABEL_BYTES: usize = 256;
 /// The most configured variables that one session may name, and the most that it may give itself.

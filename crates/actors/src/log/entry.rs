@@ -40,11 +40,7 @@ pub(super) enum Writing {
 #[derive(Debug)]
 pub(super) enum Job {
     Written(Box<LogWriter>),
-    Closed {
-        finished: Box<FinishedLog>,
-        summary: LogSummary,
-        reply: RpcReplyPort<LogSummary>,
-    },
+    Closed(Box<FinishedLog>),
 }
 
 impl Entry {
@@ -99,13 +95,14 @@ pub(super) fn write_what_waits(
     writer
 }
 
-/// Writes all that waits, then the end record.
+/// Writes all that waits and tells what became of it, then writes the end record, which may take its time.
 pub(super) fn finish(
     mut writer: Box<LogWriter>,
     feed: &LogFeed,
     path: Option<&Path>,
     end_record: &[u8],
-) -> (FinishedLog, LogSummary) {
+    reply: RpcReplyPort<LogSummary>,
+) -> FinishedLog {
     loop {
         let runs = feed.take();
         if runs.is_empty() {
@@ -118,17 +115,14 @@ pub(super) fn finish(
             reason: given_up.reason,
         });
     }
-    let finished = writer.finish(end_record);
-    let summary = summary(&finished.status(), path);
-    feed.publish(summary.clone());
+    feed.publish(summary(&writer.status(), path));
     let path = path.map(Path::to_path_buf);
-    (
-        finished,
-        LogSummary {
-            path,
-            ..feed.status()
-        },
-    )
+    // Nobody may wait any more.
+    let _ = reply.send(LogSummary {
+        path,
+        ..feed.status()
+    });
+    writer.finish(end_record)
 }
 
 fn append(writer: &mut LogWriter, runs: &[FeedRun]) -> u64 {

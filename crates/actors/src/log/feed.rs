@@ -100,6 +100,13 @@ impl LogFeed {
         state.given_up.is_none() && state.waiting_bytes >= FEED_BYTES
     }
 
+    /// Whether all that was put in is written, or given up.
+    #[must_use]
+    pub fn is_written(&self) -> bool {
+        let state = lock(&self.0.state);
+        state.given_up.is_some() || state.pushed_bytes == state.status.total_bytes
+    }
+
     /// How much waits, in bytes.
     #[must_use]
     pub fn waiting_bytes(&self) -> usize {

@@ -68,7 +68,8 @@ pub enum LogMessage {
         /// The answer.
         reply: RpcReplyPort<Result<LogPage, ReadLogError>>,
     },
-    /// Write what waits, then the end record, and close.
+    /// Write what waits, then the end record, and close; answered when what waited is written, before the end record
+    /// is on the disk for sure.
     Close {
         /// Whose.
         session: SessionId,
@@ -76,6 +77,11 @@ pub enum LogMessage {
         end_record: Vec<u8>,
         /// The answer.
         reply: RpcReplyPort<LogSummary>,
+    },
+    /// Answered when all that was asked for before is on the storage, end records included.
+    Settle {
+        /// The answer.
+        reply: RpcReplyPort<()>,
     },
     /// Remove the log from the disk. No answer.
     Remove {

@@ -27,7 +27,10 @@ impl Turn<'_> {
             request.refuse(error);
             return;
         }
-        if matches!(request, SessionMessage::End { .. } | SessionMessage::Internal(_)) {
+        if matches!(
+            request,
+            SessionMessage::End { .. } | SessionMessage::LetGo | SessionMessage::Internal(_)
+        ) {
             return; // Not for callers.
         }
         let now = self.state.arguments.clock.now();

@@ -25,6 +25,8 @@ pub(super) struct Entry {
     pub(super) process: Option<StartedProcess>,
     pub(super) actor: ActorPlace,
     pub(super) outcome: Option<Outcome>,
+    /// Whether it has ended and kept processes that live on.
+    pub(super) holds_processes: bool,
 }
 
 /// The process of a session that was started.

@@ -78,7 +78,7 @@ pub(super) fn answer(session: SessionId, entry: &Entry, request: SessionMessage)
         SessionMessage::Inspect { reply } => {
             let _ = reply.send(Ok(inspection(session, entry, outcome)));
         }
-        SessionMessage::End { .. } | SessionMessage::Internal(_) => {}
+        SessionMessage::End { .. } | SessionMessage::LetGo | SessionMessage::Internal(_) => {}
     }
 }
 

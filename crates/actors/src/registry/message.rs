@@ -9,7 +9,9 @@ use ractor::RpcReplyPort;
 use super::Internal;
 use crate::{
     error::{CallError, OwnerError, ReadLogError, StartError},
-    report::{ListFilter, LogPage, LogQuery, OwnerEnd, SessionSummary, ShutdownReport, Started},
+    report::{
+        KeptProcesses, ListFilter, LogPage, LogQuery, OwnerEnd, SessionSummary, ShutdownReport, Started,
+    },
     session::{SessionMessage, SessionNotice},
 };
 
@@ -72,6 +74,8 @@ pub enum RegistryMessage {
         grace: Option<Duration>,
         /// When the report is given at the latest.
         bound: Duration,
+        /// What becomes of processes that sessions kept.
+        kept: KeptProcesses,
         /// The answer.
         reply: RpcReplyPort<ShutdownReport>,
     },

@@ -1,20 +1,27 @@
-//! The orderly end of a system: no new starts, all ladders in parallel, bounded, a report of what was left.
+//! The orderly end of a system: no new starts, all ladders in parallel, logs on the storage, bounded, a report of what
+//! was left.
 
 use std::time::Duration;
 
 use procession_core::{Cause, SessionId, session::LadderKind};
 use ractor::RpcReplyPort;
 
-use super::{Event, Internal, RegistryMessage, Turn};
+use super::{Event, Internal, RegistryMessage, Turn, entry::ActorPlace};
 use crate::{
-    report::{LeftSession, ShutdownReport},
+    log::LogMessage,
+    report::{KeptProcesses, LeftSession, ShutdownReport},
+    session::SessionMessage,
     sync::Watcher,
 };
+
+/// How long the logs may take to be on the storage before the report is given without them.
+pub const LOG_SETTLE_BOUND: Duration = Duration::from_secs(1);
 
 /// A shutdown under way.
 #[derive(Debug)]
 pub(super) struct Closing {
     ladder: LadderKind,
+    kept: KeptProcesses,
     replies: Vec<RpcReplyPort<ShutdownReport>>,
     live_at_start: usize,
     /// Answers when the bound is over.
@@ -26,6 +33,7 @@ impl Turn<'_> {
         &mut self,
         grace: Option<Duration>,
         bound: Duration,
+        kept: KeptProcesses,
         reply: RpcReplyPort<ShutdownReport>,
     ) {
         if let Some(closing) = &mut self.state.closing {
@@ -41,6 +49,7 @@ impl Turn<'_> {
         });
         self.state.closing = Some(Closing {
             ladder: LadderKind::Ask { grace },
+            kept,
             replies: vec![reply],
             live_at_start: self.live().len(),
             _timer: timer,
@@ -52,16 +61,33 @@ impl Turn<'_> {
     }
 
     pub(super) fn end_for_shutdown(&self, session: SessionId) {
-        if let Some(closing) = &self.state.closing {
-            self.end_session(session, Cause::HostShutdown, closing.ladder);
+        let (Some(closing), Some(entry)) = (&self.state.closing, self.state.entries.get(&session)) else {
+            return;
+        };
+        match (&entry.actor, closing.kept) {
+            (ActorPlace::Here(actor), KeptProcesses::Leave) if entry.holds_processes => {
+                // One that is dead holds nothing any more.
+                let _ = actor.cast(SessionMessage::LetGo);
+            }
+            _ => self.end_session(session, Cause::HostShutdown, closing.ladder),
         }
     }
 
+    /// Sessions that live, and those whose kept processes do.
     fn live(&self) -> Vec<SessionId> {
-        self.state.admission.live().collect()
+        let kept = self
+            .state
+            .entries
+            .iter()
+            .filter(|(_, entry)| entry.holds_processes);
+        self.state
+            .admission
+            .live()
+            .chain(kept.map(|(session, _)| *session))
+            .collect()
     }
 
-    /// Where a shutdown waits and nobody lives any more, it is done.
+    /// Where a shutdown waits and nobody lives any more, it is done once the logs are.
     pub(super) fn shutdown_goes_on(&mut self) {
         if self.state.closing.is_some() && self.live().is_empty() {
             self.answer_shutdown();
@@ -74,26 +100,34 @@ impl Turn<'_> {
     }
 
     fn answer_shutdown(&mut self) {
-        let live = self.live();
-        let left: Vec<_> = live
-            .iter()
+        let left: Vec<_> = self
+            .live()
+            .into_iter()
             .map(|session| {
-                let entry = self.state.entries.get(session);
+                let entry = self.state.entries.get(&session);
                 let pid = entry.and_then(|entry| entry.process).map(|process| process.pid);
-                LeftSession {
-                    session: *session,
-                    pid,
-                }
+                LeftSession { session, pid }
             })
             .collect();
-        if let Some(closing) = &mut self.state.closing {
-            let ended = closing.live_at_start.saturating_sub(left.len());
-            for reply in closing.replies.drain(..) {
-                let _ = reply.send(ShutdownReport {
-                    ended,
-                    left: left.clone(),
-                });
-            }
+        let Some(closing) = &mut self.state.closing else {
+            return;
+        };
+        let ended = closing.live_at_start.saturating_sub(left.len());
+        let replies: Vec<_> = closing.replies.drain(..).collect();
+        if replies.is_empty() {
+            return;
         }
+        let (report, log) = (ShutdownReport { ended, left }, self.state.log.clone());
+        tokio::spawn(async move {
+            if let Some(log) = log {
+                // A log actor that is gone, or does not get on, keeps nobody waiting.
+                let _ = log
+                    .call(|reply| LogMessage::Settle { reply }, Some(LOG_SETTLE_BOUND))
+                    .await;
+            }
+            for reply in replies {
+                let _ = reply.send(report.clone());
+            }
+        });
     }
 }

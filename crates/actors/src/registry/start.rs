@@ -225,6 +225,7 @@ impl Turn<'_> {
             process: None,
             actor: ActorPlace::Coming,
             outcome: None,
+            holds_processes: false,
         };
         self.state.entries.insert(session, entry);
         let arguments = SessionArguments {
@@ -316,7 +317,12 @@ impl Turn<'_> {
                 self.state.admission.seen(now, session);
                 self.arm_prune_timer();
             }
-            News::Released => tracing::debug!(%session, "what was kept of a session is gone"),
+            News::Released => {
+                if let Some(entry) = self.state.entries.get_mut(&session) {
+                    entry.holds_processes = false;
+                }
+                self.shutdown_goes_on();
+            }
         }
     }
 }

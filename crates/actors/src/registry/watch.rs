@@ -1,6 +1,9 @@
 //! Ends: sessions that end or die, retention, actors that are started again.
 
-use procession_core::{Moment, Outcome, SessionId};
+use procession_core::{
+    Moment, Outcome, SessionId,
+    outcome::{Fact, UnknownFact},
+};
 use procession_policy::{Observation, Receipt};
 use ractor::ActorId;
 
@@ -25,6 +28,7 @@ impl Turn<'_> {
             return; // The first record stands.
         }
         let receipt = Receipt::new(&entry.decision, &outcome, &Observation::default());
+        entry.holds_processes = outcome.quiescent == Fact::Unknown(UnknownFact::Kept);
         entry.outcome = Some(outcome);
         let retention = entry.decision.effective_limits().retention;
         self.state.admission.ended(now, session, retention);
@@ -36,6 +40,9 @@ impl Turn<'_> {
             });
         }
         self.arm_prune_timer();
+        if self.state.closing.is_some() {
+            self.end_for_shutdown(session); // What it kept, if it kept something.
+        }
         self.shutdown_goes_on();
     }
 
@@ -73,6 +80,7 @@ impl Turn<'_> {
             return;
         };
         entry.actor = ActorPlace::Dead;
+        entry.holds_processes = false; // Its guard killed them.
         if entry.process.is_none() {
             entry.answer_start(&Err(StartError::Call(CallError::SessionLost)));
             self.state.admission.release(session);
@@ -166,7 +174,7 @@ impl Turn<'_> {
         match result {
             Ok(log) => self.state.log = Some(log),
             Err(error) => {
-                tracing::error!(%error, "the log actor did not come up: sessions go on without logs")
+                tracing::error!(%error, "the log actor did not come up: sessions go on without logs");
             }
         }
     }

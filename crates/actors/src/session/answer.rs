@@ -101,7 +101,11 @@ impl Turn<'_> {
     }
 
     /// Answers a poll; what nobody got any more is there for the next.
-    pub(super) fn answer_poll(&mut self, query: &PollQuery, reply: RpcReplyPort<Result<PollReport, PollError>>) {
+    pub(super) fn answer_poll(
+        &mut self,
+        query: &PollQuery,
+        reply: RpcReplyPort<Result<PollReport, PollError>>,
+    ) {
         if reply.is_closed() {
             return;
         }
@@ -113,7 +117,11 @@ impl Turn<'_> {
     }
 
     /// Answers a read, likewise.
-    pub(super) fn answer_read(&mut self, query: &ReadQuery, reply: RpcReplyPort<Result<RawOutput, PollError>>) {
+    pub(super) fn answer_read(
+        &mut self,
+        query: &ReadQuery,
+        reply: RpcReplyPort<Result<RawOutput, PollError>>,
+    ) {
         if reply.is_closed() {
             return;
         }

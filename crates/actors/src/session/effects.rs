@@ -9,7 +9,6 @@ use procession_core::{
 };
 use procession_policy::{EndRecord, Observation, Receipt, Record, encode_record};
 use procession_process::{BoxFuture, Leader, Spawned, Tree};
-use ractor::rpc::CallResult;
 
 use super::{
     Event, Internal, Launched, SessionMessage, Turn,
@@ -137,6 +136,11 @@ impl Turn<'_> {
         self.advance(Input::End { cause, ladder });
     }
 
+    /// What is kept is to live on without the session.
+    pub(super) fn let_go(&mut self) {
+        self.advance(Input::LetGo);
+    }
+
     pub(super) fn tree_seen(&mut self, report: TreeReport) {
         self.advance(Input::TreeSeen(report));
     }
@@ -191,11 +195,12 @@ impl Turn<'_> {
             }
             Effect::Finish(outcome) => self.ended(*outcome),
             Effect::AnswerStops => self.answer_stops(),
-            Effect::Released(outcome) => {
-                // The log was left open for what was kept; nobody waits for it to be closed.
-                let _ = self.close_log(&outcome);
-                self.state.arguments.reporter.released();
-                self.answer_stops();
+            Effect::Released(outcome) => self.released(&outcome),
+            Effect::LetGo(outcome) => {
+                if let Some(guard) = lock(&self.actor.guard).take() {
+                    guard.disarm();
+                }
+                self.released(&outcome);
             }
             _ => tracing::error!("the session's machine asks for what this actor does not know"),
         }
@@ -246,31 +251,39 @@ impl Turn<'_> {
             receipt,
         };
         let end_record = encode_record(&Record::End(Box::new(record))).unwrap_or_default();
-        let (session, log, myself) = (self.state.arguments.session, log.clone(), self.myself.clone());
-        let (feed, path) = (feed.clone(), path.clone());
+        let is_written = feed.is_written();
+        let (feed, path, myself) = (feed.clone(), path.clone(), self.myself.clone());
+        // Asked here and now, so that it is asked even if this actor is gone before its task runs.
+        let (reply, answer) = ractor::concurrency::oneshot();
+        let asked = log.cast(LogMessage::Close {
+            session: self.state.arguments.session,
+            end_record,
+            reply: reply.into(),
+        });
+        if asked.is_err() {
+            feed.give_up("the log's actor is gone");
+            return false;
+        }
         lock(&self.actor.watchers).log = Some(Watcher::spawn(async move {
-            let asked = log
-                .call(
-                    |reply| LogMessage::Close {
-                        session,
-                        end_record,
-                        reply,
-                    },
-                    None,
-                )
-                .await;
-            let summary = if let Ok(CallResult::Success(summary)) = asked {
-                summary
-            } else {
+            let summary = answer.await.unwrap_or_else(|_| {
                 feed.give_up("the log's actor is gone");
                 LogSummary {
                     path,
                     ..feed.status()
                 }
-            };
+            });
             let _ = myself.cast(SessionMessage::Internal(Internal(Event::LogClosed(summary))));
         }));
-        true
+        // Where all is written already there is nothing to learn that the end would have to wait for.
+        !is_written
+    }
+
+    /// What was kept is gone, or no longer ours.
+    fn released(&mut self, outcome: &Outcome) {
+        // The log was left open for what was kept; nobody waits for it to be closed.
+        let _ = self.close_log(outcome);
+        self.state.arguments.reporter.released();
+        self.answer_stops();
     }
 
     /// The record is final: everybody who waits is told.

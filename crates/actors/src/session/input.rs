@@ -97,6 +97,8 @@ impl Turn<'_> {
     /// The pipe takes more.
     pub(super) fn writable(&mut self) {
         lock(&self.actor.watchers).input = None;
+        // Nothing is written that nobody waits for any more.
+        lock(&self.actor.parked).forget_vanished();
         self.write_on();
     }
 

@@ -89,6 +89,8 @@ pub enum SessionMessage {
         /// Whether it is asked before it is killed.
         ladder: LadderKind,
     },
+    /// Let what was kept live on without the session: its record is closed, nothing is killed. No answer.
+    LetGo,
     /// From the session's own watchers and tasks; only its own module can make one.
     Internal(Internal),
 }
@@ -109,7 +111,7 @@ impl SessionMessage {
             Self::Stop { reply, .. } => drop(reply.send(Err(error.into()))),
             Self::Wait { reply, .. } => drop(reply.send(Err(error.into()))),
             Self::Inspect { reply } => drop(reply.send(Err(error.into()))),
-            Self::End { .. } | Self::Internal(_) => {}
+            Self::End { .. } | Self::LetGo | Self::Internal(_) => {}
         }
     }
 }

@@ -19,6 +19,8 @@ const TURN_BYTES: usize = 256 << 10;
 /// How much of a terminal is read after the leader's exit, in bytes: it does not tell how much waits, and its kernel side
 /// holds about 20 KiB at the most.
 const TERMINAL_TAIL_BYTES: u64 = 128 << 10;
+/// What stays free of the tail for a reader who sets the pace: one read beyond the budget, and a pipe, in bytes.
+const PACE_RESERVE_BYTES: u64 = (64 << 10) + (64 << 10) + (64 << 10);
 /// How long the log may keep a session from reading before it is given up.
 pub const LOG_STALL_BOUND: Duration = Duration::from_secs(2);
 
@@ -31,6 +33,8 @@ enum ReadEnd {
     Empty,
     /// The stream is at its end.
     Closed,
+    /// The stream cannot be read any more.
+    Failed,
 }
 
 impl Turn<'_> {
@@ -74,10 +78,11 @@ impl Turn<'_> {
         if self.pause(stream) {
             return;
         }
-        let (read_bytes, end) = self.read(stream, TURN_BYTES);
+        let (read_bytes, end) = self.read(stream, TURN_BYTES.min(self.room_for_reader(stream)));
         self.took(read_bytes);
         match end {
-            ReadEnd::Closed => self.close_stream(stream),
+            ReadEnd::Closed => self.close_stream(stream, Input::StreamClosed { stream }),
+            ReadEnd::Failed => self.close_stream(stream, Input::ReadFailed { stream }),
             ReadEnd::Empty => {
                 if let Some(reader) = self.state.readers.get(&stream) {
                     reader.rearm.notify_one();
@@ -104,7 +109,7 @@ impl Turn<'_> {
         let log_is_full = matches!(&self.state.log, LogHandle::Open { feed, .. } if feed.is_full());
         let pause = if log_is_full {
             Pause::ForLog
-        } else if self.reader_is_behind() {
+        } else if self.room_for_reader(stream) == 0 {
             Pause::ForReader
         } else {
             Pause::No
@@ -125,21 +130,23 @@ impl Turn<'_> {
         pause != Pause::No
     }
 
-    /// Whether a reader that sets the pace has more before it than is kept for it.
-    fn reader_is_behind(&self) -> bool {
+    /// How much can be read of a stream so that all of it is kept until the reader who sets the pace has got it.
+    fn room_for_reader(&self, stream: StreamId) -> usize {
         if self.state.arguments.spec.pace == Pace::Free {
-            return false;
+            return usize::MAX;
         }
-        // Half of the capture is its rolling tail; half of that is let fill, the rest is for what a pipe still holds when
-        // the leader exits.
-        let window_bytes = (self.state.arguments.limits.capture_bytes / 4).max(4 << 10);
-        StreamId::ALL.iter().any(|stream| {
-            self.state
-                .capture
-                .total(*stream)
-                .saturating_sub(self.state.drained.offset(*stream))
-                >= window_bytes
-        })
+        // Half of the capture is its rolling tail, which has to hold what the reader has not got yet, and besides what is
+        // read beyond a budget and what a pipe still holds when the leader exits.
+        let tail_bytes = self.state.arguments.limits.capture_bytes / 2;
+        let unread_bytes = self
+            .state
+            .capture
+            .total(stream)
+            .saturating_sub(self.state.drained.offset(stream));
+        let room_bytes = tail_bytes
+            .saturating_sub(PACE_RESERVE_BYTES)
+            .saturating_sub(unread_bytes);
+        usize::try_from(room_bytes).unwrap_or(usize::MAX)
     }
 
     /// Takes up again what waited for the log or the reader.
@@ -202,7 +209,7 @@ impl Turn<'_> {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => {
                     tracing::warn!(session = %self.state.arguments.session, %stream, %error, "reading output failed");
-                    break ReadEnd::Closed;
+                    break ReadEnd::Failed;
                 }
             }
         };
@@ -248,20 +255,22 @@ impl Turn<'_> {
             if total_bytes > 0 {
                 self.advance(Input::Output { bytes: total_bytes });
             }
-            if end == ReadEnd::Closed {
-                self.close_stream(stream);
+            match end {
+                ReadEnd::Closed => self.close_stream(stream, Input::StreamClosed { stream }),
+                ReadEnd::Failed => self.close_stream(stream, Input::ReadFailed { stream }),
+                ReadEnd::Budget | ReadEnd::Empty => {}
             }
         }
     }
 
-    /// A stream is at its end.
-    fn close_stream(&mut self, stream: StreamId) {
+    /// A stream is at its end, or as good as.
+    fn close_stream(&mut self, stream: StreamId, input: Input) {
         self.state.readers.remove(&stream);
         lock(&self.actor.watchers)
             .outputs
             .retain(|(watched, _)| *watched != stream);
         self.state.capture.close(stream);
-        self.advance(Input::StreamClosed { stream });
+        self.advance(input);
         self.answer_readers();
     }
 

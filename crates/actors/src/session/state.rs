@@ -151,10 +151,21 @@ impl SessionState {
                 incomplete: incomplete.clone(),
                 ..LogSummary::default()
             },
-            LogHandle::Open { feed, path } => LogSummary {
-                path: path.clone(),
-                ..feed.status()
-            },
+            LogHandle::Open { feed, path } => {
+                let mut status = feed.status();
+                if self.machine.is_released() && !feed.is_written() {
+                    // The end did not wait for the log: what it has not taken yet is not known to be kept.
+                    let from_offset = total_bytes.saturating_sub(feed.waiting_bytes() as u64);
+                    let reason = "the log was not closed in time".to_owned();
+                    status
+                        .incomplete
+                        .get_or_insert(LogIncomplete { from_offset, reason });
+                }
+                LogSummary {
+                    path: path.clone(),
+                    ..status
+                }
+            }
             LogHandle::Closed(summary) => summary.clone(),
         };
         summary.total_bytes = total_bytes.max(summary.total_bytes);

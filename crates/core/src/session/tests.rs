@@ -131,6 +131,7 @@ impl Life {
                 Effect::Finish(_) => "finish",
                 Effect::AnswerStops => "answer stops",
                 Effect::Released(_) => "released",
+                Effect::LetGo(_) => "let go",
             })
             .collect()
     }
@@ -368,7 +369,7 @@ fn a_stop_while_output_is_drained_sweeps_at_once() {
     let outcome = life.reap_and_close();
     assert_eq!(
         (outcome.cause, outcome.incomplete_output),
-        (Cause::Exit, Some(IncompleteOutput::HeldOpen))
+        (Cause::Exit, None)
     );
 }
 
@@ -485,6 +486,21 @@ fn kept_leftovers_live_on_and_can_be_stopped_without_changing_the_record() {
     assert_eq!(life.kinds(), ["released"]);
     assert_eq!(life.session.outcome(), Some(&outcome));
     assert!(life.session.is_released());
+}
+
+#[test]
+fn kept_leftovers_can_be_let_go() {
+    let mut life = Life::running(EffectiveLimits {
+        leftovers: Leftovers::Keep,
+        ..EffectiveLimits::default()
+    });
+    life.give(Input::LetGo);
+    assert_eq!(life.effects, [], "only what was kept can be let go");
+    life.close().exit(0).tree(&[], &[8]).give(Input::LetGo);
+    assert_eq!(life.kinds(), ["release", "let go"]);
+    assert!(life.session.is_released());
+    life.give(stop(LadderKind::Force));
+    assert_eq!(life.effects, [], "it is no longer ours to kill");
 }
 
 #[test]

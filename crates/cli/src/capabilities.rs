@@ -1,0 +1,25 @@
+//! `procession capabilities`.
+
+use std::io::Write;
+
+use procession_policy::{CapabilitiesView, explain_capabilities};
+use procession_process::{ProcessPort, UnixPort};
+
+use crate::{
+    cli::Format,
+    error::CommandError,
+    output::{print, print_json},
+};
+
+/// Prints what this machine can enforce, as it was found by trying.
+///
+/// # Errors
+/// When processes cannot be started here, or standard output cannot be written.
+pub(crate) fn capabilities(format: Format) -> Result<u8, CommandError> {
+    let capabilities = UnixPort::start()?.capabilities();
+    if format.json {
+        print_json(&CapabilitiesView(&capabilities))
+    } else {
+        print(|out| out.write_all(explain_capabilities(&capabilities).as_bytes()))
+    }
+}

@@ -1,0 +1,63 @@
+//! The program `procession`: sessions in a terminal, and the MCP server.
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+mod capabilities;
+mod cli;
+mod config;
+mod error;
+mod host;
+mod log;
+mod mcp;
+mod output;
+mod run;
+mod sessions;
+mod state;
+mod units;
+
+use cli::{Cli, Command};
+use error::{CommandError, tell};
+use run::exit_code::{OWN_FAILURE, exit};
+
+fn main() -> ExitCode {
+    // A launcher that ignores SIGCHLD would hide every exit status.
+    if let Err(error) = procession_process::restore_sigchld() {
+        tell(&error);
+        return exit(OWN_FAILURE);
+    }
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            // Help and version are no errors; nobody may be there to read either.
+            let _ = error.print();
+            return exit(if error.use_stderr() { OWN_FAILURE } else { 0 });
+        }
+    };
+    match carry_out(cli) {
+        Ok(code) => exit(code),
+        Err(error) => {
+            tell(&error);
+            exit(OWN_FAILURE)
+        }
+    }
+}
+
+fn carry_out(cli: Cli) -> Result<u8, CommandError> {
+    let environment = |name: &str| std::env::var_os(name);
+    let configuration = config::Configuration::load(cli.config.as_deref(), &environment)?;
+    match cli.command {
+        Command::Run(options) => run::run(*options, &configuration, &environment),
+        Command::Mcp(options) => mcp::mcp(&options, &configuration, &environment),
+        Command::Capabilities(format) => capabilities::capabilities(format),
+        Command::Log(options) => log::log(&options),
+        Command::Sessions(format) => {
+            sessions::sessions(format, state::locate(&configuration, &environment).as_deref())
+        }
+        Command::Config(format) => {
+            let state = state::locate(&configuration, &environment);
+            config::show::print(format, &configuration, state.as_deref())
+        }
+    }
+}

@@ -1,0 +1,10 @@
+//! The program `procession` from outside.
+
+mod configuration;
+mod ends;
+mod input;
+mod mcp;
+mod output;
+mod report;
+mod state;
+mod support;
