@@ -46,7 +46,7 @@ pub struct Refused {
 
 impl fmt::Display for Refused {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "`{}` was refused: {}", self.field, self.reason)
+        f.write_str(&self.reason)
     }
 }
 
@@ -89,6 +89,15 @@ pub enum StartError {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PollError {
+    /// A screen was asked for, and the session does not run on a terminal.
+    #[error("the session has no terminal, so it has no screen")]
+    NoTerminal,
+    /// A screen was asked for, and the terminal is too large to follow.
+    #[error("the terminal has more than {max_cells} cells, so its screen is not followed")]
+    ScreenTooLarge {
+        /// The most cells that are followed, rows times columns, inclusive.
+        max_cells: u32,
+    },
     /// The call was not carried out.
     #[error(transparent)]
     Call(#[from] CallError),
@@ -219,6 +228,33 @@ pub enum InspectError {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReadLogError {
+    /// The session has no log, by choice or because none could be made.
+    #[error("the session has no log")]
+    NoLog,
+    /// The log cannot be read.
+    #[error("the log cannot be read: {reason}")]
+    Failed {
+        /// What the storage said.
+        reason: String,
+    },
+    /// The part of the system that reads logs did not answer.
+    #[error("the log did not answer")]
+    Unavailable,
+    /// The call was not carried out.
+    #[error(transparent)]
+    Call(#[from] CallError),
+}
+
+/// Why a log was not searched.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SearchLogError {
+    /// The pattern cannot be looked for.
+    #[error("invalid `pattern`: {reason}")]
+    BadPattern {
+        /// Why, in one line.
+        reason: String,
+    },
     /// The session has no log, by choice or because none could be made.
     #[error("the session has no log")]
     NoLog,

@@ -7,8 +7,9 @@
 use std::{collections::BTreeMap, path::PathBuf, sync::Arc, time::Duration};
 
 use procession_core::{
-    EnvironmentRules, Owner, SessionId, SessionSpec,
+    EnvironmentRules, Moment, Owner, SessionId, SessionSpec,
     admission::{Admission, HostBudgets},
+    redact::SecretSet,
 };
 use procession_policy::{Capabilities, Decision, HostPolicy};
 use procession_process::ProcessPort;
@@ -26,6 +27,7 @@ mod start;
 mod watch;
 
 pub use shutdown::LOG_SETTLE_BOUND;
+pub use watch::RESTART_PAUSE;
 
 pub use message::RegistryMessage;
 
@@ -58,6 +60,8 @@ pub struct RegistryArguments {
     pub policy: Arc<HostPolicy>,
     /// The host's rules for environments.
     pub environment: Arc<EnvironmentRules>,
+    /// What is replaced in all output.
+    pub secrets: SecretSet,
     /// The folder that working directories have to lie in.
     pub root: Option<PathBuf>,
     /// Where logs lie.
@@ -95,7 +99,16 @@ pub struct RegistryState {
     policy: Option<DerivedActorRef<PolicyMessage>>,
     log: Option<DerivedActorRef<LogMessage>>,
     prune_timer: Option<Watcher>,
+    /// When a child was last started again.
+    restarts: BTreeMap<Child, Moment>,
     closing: Option<Closing>,
+}
+
+/// The registry's own children besides the sessions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Child {
+    Policy,
+    Log,
 }
 
 /// From the registry's own tasks and timers; only this module can make one.
@@ -162,6 +175,7 @@ impl Actor for RegistryActor {
             policy: Some(policy),
             log: Some(log),
             prune_timer: None,
+            restarts: BTreeMap::new(),
             closing: None,
         })
     }
@@ -189,6 +203,12 @@ impl Actor for RegistryActor {
                 query,
                 reply,
             } => turn.read_log(&owner, session, query, reply),
+            RegistryMessage::SearchLog {
+                owner,
+                session,
+                search,
+                reply,
+            } => turn.search_log(&owner, session, search, reply),
             RegistryMessage::List { owner, filter, reply } => turn.list(&owner, filter, reply),
             RegistryMessage::EndOwner { owner, end, reply } => turn.end_owner(&owner, end, reply),
             RegistryMessage::Shutdown {

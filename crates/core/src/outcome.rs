@@ -359,8 +359,8 @@ pub struct Usage {
     pub user_time: Duration,
     /// Processor time in the system.
     pub system_time: Duration,
-    /// The largest resident memory of one process, in bytes.
-    pub peak_memory_bytes: u64,
+    /// The largest resident memory of one process, in bytes; none where the system's number holds the host's own.
+    pub peak_memory_bytes: Option<u64>,
     /// Page faults that needed no reading.
     pub minor_faults: u64,
     /// Page faults that read from a disk.

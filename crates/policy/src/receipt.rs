@@ -96,7 +96,7 @@ impl Receipt {
             observed,
             struck: observation.struck.or_else(|| struck(decision, outcome)),
             output_bytes: outcome.output_bytes,
-            peak_memory_bytes: outcome.usage.map(|usage| usage.peak_memory_bytes),
+            peak_memory_bytes: outcome.usage.and_then(|usage| usage.peak_memory_bytes),
         }
     }
 

@@ -78,7 +78,7 @@ pub(crate) fn outcome() -> Outcome {
         usage: Some(Usage {
             user_time: Duration::from_millis(120),
             system_time: Duration::from_millis(30),
-            peak_memory_bytes: 2 << 20,
+            peak_memory_bytes: Some(2 << 20),
             minor_faults: 10,
             major_faults: 0,
         }),

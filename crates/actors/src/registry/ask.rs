@@ -5,9 +5,9 @@ use ractor::RpcReplyPort;
 
 use super::{Turn, entry::ActorPlace, lost};
 use crate::{
-    error::{CallError, OwnerError, ReadLogError},
+    error::{CallError, OwnerError, ReadLogError, SearchLogError},
     log::LogMessage,
-    report::{ListFilter, LogPage, LogQuery, OwnerEnd, SessionSummary},
+    report::{ListFilter, LogMatches, LogPage, LogQuery, LogSearch, OwnerEnd, SessionSummary},
     session::SessionMessage,
 };
 
@@ -76,6 +76,32 @@ impl Turn<'_> {
             })
         {
             let _ = reply.send(Err(ReadLogError::Unavailable));
+        }
+    }
+
+    pub(super) fn search_log(
+        &mut self,
+        owner: &Owner,
+        session: SessionId,
+        search: LogSearch,
+        reply: RpcReplyPort<Result<LogMatches, SearchLogError>>,
+    ) {
+        if let Err(error) = self.access(owner, session) {
+            let _ = reply.send(Err(error.into()));
+            return;
+        }
+        let Some(log) = &self.state.log else {
+            let _ = reply.send(Err(SearchLogError::Unavailable));
+            return;
+        };
+        if let Err(ractor::MessagingErr::SendErr(LogMessage::Search { reply, .. })) =
+            log.cast(LogMessage::Search {
+                session,
+                search,
+                reply,
+            })
+        {
+            let _ = reply.send(Err(SearchLogError::Unavailable));
         }
     }
 

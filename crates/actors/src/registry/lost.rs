@@ -93,6 +93,7 @@ fn poll_report(session: SessionId, entry: &Entry, outcome: Outcome, cursor: Read
         stderr: String::new(),
         cursor,
         omitted: Vec::new(),
+        screen: None,
         log: lost_log(),
     }
 }
@@ -113,6 +114,7 @@ fn inspection(session: SessionId, entry: &Entry, outcome: Outcome) -> Inspection
             .map_or_else(|| entry.decision.containment(), |process| process.containment),
         environment_names: Vec::new(),
         output_bytes: OutputBytes::default(),
+        redactions: 0,
         log: lost_log(),
     }
 }

@@ -8,9 +8,10 @@ use ractor::RpcReplyPort;
 
 use super::Internal;
 use crate::{
-    error::{CallError, OwnerError, ReadLogError, StartError},
+    error::{CallError, OwnerError, ReadLogError, SearchLogError, StartError},
     report::{
-        KeptProcesses, ListFilter, LogPage, LogQuery, OwnerEnd, SessionSummary, ShutdownReport, Started,
+        KeptProcesses, ListFilter, LogMatches, LogPage, LogQuery, LogSearch, OwnerEnd, SessionSummary,
+        ShutdownReport, Started,
     },
     session::{SessionMessage, SessionNotice},
 };
@@ -49,6 +50,17 @@ pub enum RegistryMessage {
         query: LogQuery,
         /// The answer.
         reply: RpcReplyPort<Result<LogPage, ReadLogError>>,
+    },
+    /// Look for a pattern in a session's log.
+    SearchLog {
+        /// Who asks.
+        owner: Owner,
+        /// Which session.
+        session: SessionId,
+        /// For what to look.
+        search: LogSearch,
+        /// The answer.
+        reply: RpcReplyPort<Result<LogMatches, SearchLogError>>,
     },
     /// List the owner's sessions in the order of their starts.
     List {

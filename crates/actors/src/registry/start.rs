@@ -236,6 +236,7 @@ impl Turn<'_> {
             decision,
             environment,
             root: self.state.arguments.root.clone(),
+            secrets: self.state.arguments.secrets.clone(),
             clock: self.state.arguments.clock,
             port: Arc::clone(&self.state.arguments.port),
             log: self.state.log.clone(),

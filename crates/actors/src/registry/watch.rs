@@ -1,14 +1,16 @@
 //! Ends: sessions that end or die, retention, actors that are started again.
 
+use std::time::Duration;
+
 use procession_core::{
     Moment, Outcome, SessionId,
     outcome::{Fact, UnknownFact},
 };
-use procession_policy::{Observation, Receipt};
-use ractor::ActorId;
+use procession_policy::{EndRecord, Observation, Receipt, Record, encode_record};
+use ractor::{ActorId, DerivedActorRef, SpawnErr};
 
 use super::{
-    Event, Internal, RegistryMessage, Turn,
+    Child, Event, Internal, RegistryMessage, Turn,
     entry::{ActorPlace, Entry},
     slots,
 };
@@ -18,6 +20,9 @@ use crate::{
     policy::PolicyMessage,
     sync::Watcher,
 };
+
+/// How long a child that died just after it was started again stays away.
+pub const RESTART_PAUSE: Duration = Duration::from_secs(1);
 
 impl Turn<'_> {
     pub(super) fn session_ended(&mut self, session: SessionId, outcome: Outcome, now: Moment) {
@@ -93,8 +98,29 @@ impl Turn<'_> {
             tracing::error!(%session, reason, "a session actor died; its processes were killed");
             let spawned_at = entry.process.map(|process| process.spawned_at);
             let outcome = Outcome::lost(now, self.state.arguments.clock.wall(now), spawned_at);
+            self.close_log_of(session, &outcome);
             self.session_ended(session, outcome, now);
         }
+    }
+
+    /// Closes the log of a session that can no longer do it.
+    fn close_log_of(&self, session: SessionId, outcome: &Outcome) {
+        let (Some(entry), Some(log)) = (self.state.entries.get(&session), &self.state.log) else {
+            return;
+        };
+        let record = EndRecord {
+            decision: (*entry.decision).clone(),
+            outcome: outcome.clone(),
+            receipt: Receipt::new(&entry.decision, outcome, &Observation::default()),
+        };
+        let end_record = encode_record(&Record::End(Box::new(record))).unwrap_or_default();
+        // Nobody waits for it to be closed.
+        let (reply, _) = ractor::concurrency::oneshot();
+        let _ = log.cast(LogMessage::Close {
+            session,
+            end_record,
+            reply: reply.into(),
+        });
     }
 
     /// Removes what is due.
@@ -134,47 +160,57 @@ impl Turn<'_> {
         }
     }
 
-    fn refill_policy(&self) {
+    /// When a child may be started again: at once, unless it was just now.
+    fn restart_delay(&mut self, child: Child) -> Duration {
+        let now = self.state.arguments.clock.now();
+        let delay = match self.state.restarts.insert(child, now) {
+            Some(last) if now.saturating_since(last) < RESTART_PAUSE => RESTART_PAUSE,
+            _ => return Duration::ZERO,
+        };
+        self.state.restarts.insert(child, now.saturating_add(delay));
+        delay
+    }
+
+    fn refill_policy(&mut self) {
+        let delay = self.restart_delay(Child::Policy);
         let arguments = slots::policy_arguments(&self.state.arguments, &self.state.capabilities);
         let filled = slots::fill(&self.state.arguments.policy_slot, arguments, self.myself);
         let myself = self.myself.clone();
         tokio::spawn(async move {
+            tokio::time::sleep(delay).await;
             let result = filled.await;
             let _ = myself.cast(RegistryMessage::Internal(Internal(Event::PolicySpawned(result))));
         });
     }
 
-    pub(super) fn policy_spawned(
-        &mut self,
-        result: Result<ractor::DerivedActorRef<PolicyMessage>, ractor::SpawnErr>,
-    ) {
+    pub(super) fn policy_spawned(&mut self, result: Result<DerivedActorRef<PolicyMessage>, SpawnErr>) {
         match result {
             Ok(policy) => self.state.policy = Some(policy),
-            Err(error) => tracing::error!(%error, "the policy actor did not come up: starts are refused"),
+            Err(error) => {
+                tracing::error!(%error, "the policy actor did not come up: starts are refused until it does");
+                self.refill_policy();
+            }
         }
     }
 
-    fn refill_log(&self) {
-        let filled = slots::fill(
-            &self.state.arguments.log_slot,
-            self.state.arguments.log.clone(),
-            self.myself,
-        );
+    fn refill_log(&mut self) {
+        let delay = self.restart_delay(Child::Log);
+        let arguments = self.state.arguments.log.clone();
+        let filled = slots::fill(&self.state.arguments.log_slot, arguments, self.myself);
         let myself = self.myself.clone();
         tokio::spawn(async move {
+            tokio::time::sleep(delay).await;
             let result = filled.await;
             let _ = myself.cast(RegistryMessage::Internal(Internal(Event::LogSpawned(result))));
         });
     }
 
-    pub(super) fn log_spawned(
-        &mut self,
-        result: Result<ractor::DerivedActorRef<LogMessage>, ractor::SpawnErr>,
-    ) {
+    pub(super) fn log_spawned(&mut self, result: Result<DerivedActorRef<LogMessage>, SpawnErr>) {
         match result {
             Ok(log) => self.state.log = Some(log),
             Err(error) => {
-                tracing::error!(%error, "the log actor did not come up: sessions go on without logs");
+                tracing::error!(%error, "the log actor did not come up: sessions go on without logs until it does");
+                self.refill_log();
             }
         }
     }

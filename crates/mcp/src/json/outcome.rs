@@ -146,7 +146,7 @@ pub(crate) mod tests {
                 "ladder": [{ "action": "terminate", "at_ms": 100, "effect": "delivered" }],
                 "output_bytes": 4, "largest_idle_gap_ms": 99,
                 "usage": {
-                    "user_ms": 1, "system_ms": 0, "peak_memory_bytes": 0, "minor_faults": 0, "major_faults": 0,
+                    "user_ms": 1, "system_ms": 0, "peak_memory_bytes": null, "minor_faults": 0, "major_faults": 0,
                 },
             })
         );

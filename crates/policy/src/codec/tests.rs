@@ -149,7 +149,7 @@ fn golden_records() -> [Record; 3] {
         usage: Some(Usage {
             user_time: Duration::new(3, 999_999_999),
             system_time: Duration::ZERO,
-            peak_memory_bytes: 1 << 30,
+            peak_memory_bytes: Some(1 << 30),
             minor_faults: 251,
             major_faults: 65_536,
         }),

@@ -126,8 +126,8 @@ fn to_usage(usage: &libc::rusage) -> Usage {
     Usage {
         user_time: time(usage.ru_utime),
         system_time: time(usage.ru_stime),
-        // Linux counts it in KiB.
-        peak_memory_bytes: count(usage.ru_maxrss).saturating_mul(1024),
+        // A process that began in the host's memory, as those of `posix_spawn` do, is counted with the host's size.
+        peak_memory_bytes: None,
         minor_faults: count(usage.ru_minflt),
         major_faults: count(usage.ru_majflt),
     }

@@ -81,7 +81,10 @@ async fn usage_is_told_at_the_reaping() {
         usage.user_time + usage.system_time > Duration::from_millis(10),
         "{usage:?}"
     );
-    assert!(usage.peak_memory_bytes > 1 << 20, "{usage:?}");
+    assert_eq!(
+        usage.peak_memory_bytes, None,
+        "the system counts the host's memory in"
+    );
     assert!(usage.minor_faults > 0, "{usage:?}");
 }
 

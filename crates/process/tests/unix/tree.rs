@@ -166,7 +166,11 @@ async fn a_dropped_guard_leaves_none_of_those_who_are_still_forking() {
     let port = port();
     for _ in 0..5 {
         // In a group of their own, so that no single call reaches all of them.
-        let session = spawn(&port, bash("set -m; (echo; i=0; while [ $i -lt 1000 ]; do sleep 60 & i=$((i+1)); done) & wait")).await;
+        let session = spawn(
+            &port,
+            bash("set -m; (echo; i=0; while [ $i -lt 1000 ]; do sleep 60 & i=$((i+1)); done) & wait"),
+        )
+        .await;
         read_line(output(&session, StreamId::Stdout)).await;
         let pid = session.pid;
         until("some are there", || members(pid).len() > 10).await;
