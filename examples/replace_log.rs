@@ -7,7 +7,7 @@ use std::{collections::BTreeMap, error::Error, sync::Arc, time::Duration};
 
 use procession_actors::{
     LogArguments, LogMessage, Slot, System, actor,
-    error::ReadLogError,
+    error::{ReadLogError, SearchLogError},
     log::{LogFeed, OpenedLog},
     new_scope,
     report::{Condition, LogQuery, LogSummary},
@@ -90,6 +90,7 @@ impl Actor for CountingLog {
                 let _ = reply.send(summary.unwrap_or_default());
             }
             LogMessage::Read { reply, .. } => drop(reply.send(Err(ReadLogError::NoLog))),
+            LogMessage::Search { reply, .. } => drop(reply.send(Err(SearchLogError::NoLog))),
             LogMessage::Remove { session } => drop(state.remove(&session)),
             // Nothing is ever on its way to a disk here.
             LogMessage::Settle { reply } => drop(reply.send(())),

@@ -8,11 +8,11 @@ use ractor::{ActorRef, MessagingErr, RactorErr, RpcReplyPort};
 use crate::{
     error::{
         CallError, CloseStdinError, InspectError, OwnerError, PollError, ReadLogError, ResizeError,
-        SignalError, StartError, StopError, WaitError, WriteError,
+        SearchLogError, SignalError, StartError, StopError, WaitError, WriteError,
     },
     registry::RegistryMessage,
     report::{
-        Condition, Inspection, KeptProcesses, ListFilter, LogPage, LogQuery, OwnerEnd, PollQuery, PollReport,
+        Condition, Inspection, KeptProcesses, ListFilter, LogMatches, LogPage, LogQuery, LogSearch, OwnerEnd, PollQuery, PollReport,
         RawOutput, ReadQuery, SessionSummary, ShutdownReport, Started, StopReport, StopRequest, WaitReport,
         WriteRequest, Written,
     },
@@ -196,6 +196,36 @@ impl Client {
             Ok(answer) => answer,
             // The registry passed the question on and lives: it was the log that did not answer.
             Err(CallError::SessionLost) => Err(ReadLogError::Unavailable),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Looks for a pattern in a session's log, in 16 MiB and for a second at the most; go on at
+    /// [`LogMatches::next_offset`].
+    ///
+    /// # Errors
+    /// [`SearchLogError`] when there is no such session, the pattern is none, or the log cannot be read.
+    ///
+    /// # Cancel safety
+    /// Cancel safe.
+    pub async fn search_log(
+        &self,
+        session: SessionId,
+        search: LogSearch,
+    ) -> Result<LogMatches, SearchLogError> {
+        let owner = self.owner.clone();
+        match self
+            .ask(|reply| RegistryMessage::SearchLog {
+                owner,
+                session,
+                search,
+                reply,
+            })
+            .await
+        {
+            Ok(answer) => answer,
+            // As above.
+            Err(CallError::SessionLost) => Err(SearchLogError::Unavailable),
             Err(error) => Err(error.into()),
         }
     }

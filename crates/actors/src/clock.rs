@@ -1,6 +1,6 @@
 //! The one place that reads the clocks.
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use procession_core::{Moment, WallTime, time::whole_millis};
 use tokio::time::Instant;
@@ -47,7 +47,22 @@ impl SystemClock {
 
     /// The moment as an instant of tokio's clock; the far future for moments that it cannot tell.
     pub(crate) fn instant(&self, moment: Moment) -> Instant {
-        const FAR: std::time::Duration = std::time::Duration::from_secs(86_400 * 365);
+        const FAR: Duration = Duration::from_secs(86_400 * 365);
         self.start + moment.since_start().min(self.start.elapsed().saturating_add(FAR))
+    }
+}
+
+/// How long work on a blocking thread takes; it does not follow tokio's clock, which stands still while work is done in
+/// tests.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Stopwatch(std::time::Instant);
+
+impl Stopwatch {
+    pub(crate) fn start() -> Self {
+        Self(std::time::Instant::now())
+    }
+
+    pub(crate) fn elapsed(&self) -> Duration {
+        self.0.elapsed()
     }
 }

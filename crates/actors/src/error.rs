@@ -138,6 +138,14 @@ pub enum WriteError {
         /// What the limit is, inclusive.
         limit_bytes: u64,
     },
+    /// The terminal would cut a line: it keeps one until its end, and no more of it than this. Nothing was written.
+    #[error("`input` has a line of {bytes} bytes, the terminal takes {limit_bytes}: break it, or use a pipe")]
+    LineTooLong {
+        /// How long the longest line is, with what was written of it before, its end not counted.
+        bytes: u64,
+        /// What the limit is, inclusive.
+        limit_bytes: u64,
+    },
     /// The call was not carried out.
     #[error(transparent)]
     Call(#[from] CallError),
@@ -150,6 +158,9 @@ pub enum CloseStdinError {
     /// The session was started without standard input.
     #[error("the session has no standard input: start it with `stdin` to write to it")]
     NoStdin,
+    /// The terminal passes on every byte as it comes, so that no byte means the end of file; nothing was typed.
+    #[error("the terminal is in raw mode and has no end of file: write what its program takes for one")]
+    TerminalRaw,
     /// The call was not carried out.
     #[error(transparent)]
     Call(#[from] CallError),

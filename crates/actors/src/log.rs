@@ -17,20 +17,25 @@ mod entry;
 mod feed;
 mod message;
 mod page;
+mod question;
 
 pub use feed::{BATCH_BYTES, FEED_BYTES, FeedRun, LogFeed, Wake};
 pub use message::{LogMessage, LogSpec, OpenLogError, OpenedLog};
 
 use crate::{
-    error::ReadLogError,
-    report::{LogIncomplete, LogPage, LogQuery, LogSummary},
+    report::{LogIncomplete, LogSummary},
 };
 use entry::{Entry, Job, Writing};
+use question::Question;
 
 /// How many jobs on storages run at a time.
 pub const LOG_JOBS: usize = 4;
 /// How long a few bytes wait for more before they are written.
 pub const BATCH_DELAY: Duration = Duration::from_millis(5);
+/// How much of a log one search looks through, in bytes.
+pub const SEARCH_BYTES: u64 = 16 << 20;
+/// How long one search takes at the most, but for the step that it is in, which looks through 512 KiB.
+pub const SEARCH_BOUND: Duration = Duration::from_secs(1);
 /// Memory for logs where there is no folder for them, all together, in bytes.
 pub const MEMORY_LOG_BYTES: u64 = 256 << 20;
 
@@ -111,10 +116,8 @@ enum Event {
     },
     /// Found on the disk, although nobody here made it: by an actor before this one.
     Found {
-        session: SessionId,
-        query: LogQuery,
+        question: Question,
         reader: Option<LogReader>,
-        reply: ReadReply,
     },
     Delayed(SessionId),
     Done {
@@ -122,8 +125,6 @@ enum Event {
         job: Job,
     },
 }
-
-type ReadReply = RpcReplyPort<Result<LogPage, ReadLogError>>;
 
 impl Actor for LogActor {
     type Msg = LogMessage;
@@ -158,7 +159,12 @@ impl Actor for LogActor {
                 session,
                 query,
                 reply,
-            } => state.read(&myself, session, query, reply),
+            } => state.ask(&myself, session, Question::Read { query, reply }),
+            LogMessage::Search {
+                session,
+                search,
+                reply,
+            } => state.ask(&myself, session, Question::Search { search, reply }),
             LogMessage::Close {
                 session,
                 end_record,
@@ -175,12 +181,10 @@ impl Actor for LogActor {
                     result,
                     reply,
                 } => state.opened(session, result, reply),
-                Event::Found {
-                    session,
-                    query,
-                    reader,
-                    reply,
-                } => state.found(&myself, session, query, reader, reply),
+                Event::Found { question, reader } => match reader {
+                    Some(reader) => state.answer(reader, question),
+                    None => question.refuse_without_log(),
+                },
                 Event::Delayed(session) => state.write_now(&myself, session),
                 Event::Done { session, job } => state.done(&myself, session, job),
             },
@@ -363,11 +367,11 @@ impl LogState {
             Job::Written(writer) => entry.writing = Writing::Idle(writer),
             Job::Closed(finished) => entry.writing = Writing::Finished(finished),
         }
-        let reads = std::mem::take(&mut entry.reads);
+        let questions = std::mem::take(&mut entry.questions);
         let goes_on = entry.feed.waiting_bytes() > 0;
         let reader = entry.reader.clone();
-        for (query, reply) in reads {
-            self.read_page(reader.clone(), query, reply);
+        for question in questions {
+            self.answer(reader.clone(), question);
         }
         self.close_now(myself, session);
         if goes_on {
@@ -387,59 +391,42 @@ impl LogState {
         }
     }
 
-    fn read(&mut self, myself: &ActorRef<LogMessage>, session: SessionId, query: LogQuery, reply: ReadReply) {
+    fn ask(&mut self, myself: &ActorRef<LogMessage>, session: SessionId, question: Question) {
         let Some(entry) = self.entries.get_mut(&session) else {
-            self.find(myself, session, query, reply);
+            self.find(myself, session, question);
             return;
         };
         let written_bytes = entry.reader.status().total_bytes;
-        let reaches_beyond = query.offset.saturating_add(query.max_bytes) > written_bytes;
+        let reaches_beyond = question.end() > written_bytes;
         let is_behind = entry.feed.status().total_bytes > written_bytes && entry.feed.given_up().is_none();
         if reaches_beyond && is_behind && !matches!(entry.writing, Writing::Finished(_)) {
-            entry.reads.push((query, reply));
+            entry.questions.push(question);
             self.write_now(myself, session);
         } else {
             let reader = entry.reader.clone();
-            self.read_page(reader, query, reply);
+            self.answer(reader, question);
         }
     }
 
-    fn read_page(&self, reader: LogReader, query: LogQuery, reply: ReadReply) {
+    fn answer(&self, reader: LogReader, question: Question) {
         let jobs = Arc::clone(&self.jobs);
         tokio::spawn(async move {
             let _permit = jobs.acquire().await;
-            let page = tokio::task::spawn_blocking(move || page::read(&reader, query)).await;
-            let _ = reply.send(page.unwrap_or(Err(ReadLogError::Unavailable)));
+            // Should it die, so does the reply, and whoever waits for it learns that nobody answers.
+            if let Err(error) = tokio::task::spawn_blocking(move || question.answer(&reader)).await {
+                tracing::error!(%error, "a job on a log died");
+            }
         });
     }
 
     /// Looks for a log that an actor before this one wrote.
-    fn find(&self, myself: &ActorRef<LogMessage>, session: SessionId, query: LogQuery, reply: ReadReply) {
+    fn find(&self, myself: &ActorRef<LogMessage>, session: SessionId, question: Question) {
         let (storage, folder) = (Arc::clone(&self.arguments.storage), self.folder(session));
         self.run(
             myself,
             move || LogReader::open(storage, folder).ok(),
-            move |reader| Event::Found {
-                session,
-                query,
-                reader,
-                reply,
-            },
+            move |reader| Event::Found { question, reader },
         );
-    }
-
-    fn found(
-        &mut self,
-        _myself: &ActorRef<LogMessage>,
-        _session: SessionId,
-        query: LogQuery,
-        reader: Option<LogReader>,
-        reply: ReadReply,
-    ) {
-        match reader {
-            Some(reader) => self.read_page(reader, query, reply),
-            None => drop(reply.send(Err(ReadLogError::NoLog))),
-        }
     }
 
     fn remove(&mut self, session: SessionId) {

@@ -1,11 +1,12 @@
 //! What is asked and what is answered, as plain values that could cross a wire.
 
-use std::{path::PathBuf, sync::Arc, time::Duration};
+use std::{ops::Range, path::PathBuf, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use procession_core::{
     Cause, Containment, Outcome, Phase, RequestId, SessionId, StreamId,
     preview::{Omission, OutputBudget},
+    render::{Render, Screen},
     session::LadderKind,
     text::ReadPosition,
 };
@@ -36,6 +37,9 @@ pub struct PollQuery {
     pub wait: Duration,
     /// How much text to return; the session's own budget when not given.
     pub max_output_bytes: Option<u64>,
+    /// How it is shown.
+    #[serde(default)]
+    pub render: Render,
 }
 
 impl PollQuery {
@@ -46,6 +50,7 @@ impl PollQuery {
             cursor: None,
             wait: Duration::ZERO,
             max_output_bytes: None,
+            render: Render::Raw,
         }
     }
 
@@ -56,6 +61,7 @@ impl PollQuery {
             cursor: None,
             wait,
             max_output_bytes: None,
+            render: Render::Raw,
         }
     }
 
@@ -63,6 +69,13 @@ impl PollQuery {
     #[must_use]
     pub const fn from(mut self, cursor: ReadPosition) -> Self {
         self.cursor = Some(cursor);
+        self
+    }
+
+    /// The same, shown like this.
+    #[must_use]
+    pub const fn render(mut self, render: Render) -> Self {
+        self.render = render;
         self
     }
 
@@ -95,6 +108,8 @@ pub struct PollReport {
     pub cursor: ReadPosition,
     /// What was left out, by stream.
     pub omitted: Vec<Omission>,
+    /// What the terminal shows, where [`Render::Screen`] was asked for; the texts are empty then.
+    pub screen: Option<Screen>,
     /// What became of the log.
     pub log: LogSummary,
 }
@@ -280,8 +295,10 @@ pub struct Inspection {
     pub environment_names: Vec<String>,
     /// Processes that are known to be left.
     pub residual_pids: Vec<u32>,
-    /// Output so far, in bytes, by stream.
+    /// Output so far, in bytes, by stream, secrets replaced.
     pub output_bytes: OutputBytes,
+    /// How many secrets were replaced in it.
+    pub redactions: u64,
     /// What became of the log.
     pub log: LogSummary,
 }
@@ -366,6 +383,53 @@ pub struct LogRun {
     pub time_ms: u64,
     /// The bytes.
     pub bytes: Bytes,
+}
+
+/// What to look for in a log.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LogSearch {
+    /// The pattern.
+    pub pattern: LogPattern,
+    /// From which offset of the merged output.
+    pub from_offset: u64,
+    /// The most matches to return: at least 1, at most 1000.
+    pub max_matches: u64,
+    /// How much of the same stream to show on either side of a match, in bytes, at most 4096.
+    pub context_bytes: u64,
+}
+
+/// A pattern.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LogPattern {
+    /// This text.
+    Literal(String),
+    /// A regular expression in the syntax of the `regex` crate, on bytes; `^` and `$` match at lines.
+    Regex(String),
+}
+
+/// What a search found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LogMatches {
+    /// The matches, in the order of their offsets.
+    pub matches: Vec<LogMatch>,
+    /// Where to go on.
+    pub next_offset: u64,
+    /// Whether all that is there was looked through.
+    pub at_end: bool,
+}
+
+/// A match.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LogMatch {
+    /// Where its first byte stands in the merged output.
+    pub offset: u64,
+    /// Of which stream; a match never lies in both.
+    pub stream: StreamId,
+    /// The match with what stands around it in the same stream.
+    pub text: Bytes,
+    /// Which bytes of the text are the match.
+    pub range: Range<usize>,
 }
 
 /// What a log dropped.

@@ -10,7 +10,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use procession_core::{EffectiveLimits, Environment, Owner, SessionId, SessionSpec};
+use procession_core::{EffectiveLimits, Environment, Owner, SessionId, SessionSpec, redact::SecretSet};
 use procession_policy::Decision;
 use procession_process::{KillGuard, ProcessPort};
 use ractor::{Actor, ActorProcessingErr, ActorRef, DerivedActorRef};
@@ -24,19 +24,23 @@ use crate::{
 mod answer;
 mod effects;
 mod input;
+mod keep;
 mod launch;
 mod message;
 mod notice;
 mod output;
 mod parked;
+mod show;
 mod state;
 mod timer;
+mod typed;
 
 pub use message::SessionMessage;
 pub use notice::{SessionNotice, SessionReporter};
 
 pub use launch::LOG_OPEN_BOUND;
 pub use output::LOG_STALL_BOUND;
+pub use show::PROMPT_PAUSE;
 
 pub(crate) use launch::Launched;
 pub(crate) use notice::{Gauge, News};
@@ -80,6 +84,8 @@ pub struct SessionArguments {
     pub environment: Environment,
     /// The folder that the working directory has to lie in.
     pub root: Option<std::path::PathBuf>,
+    /// What is replaced in all output.
+    pub secrets: SecretSet,
     /// The system's clock.
     pub clock: SystemClock,
     /// What starts the process.

@@ -2,7 +2,11 @@
 
 use std::{fmt, path::PathBuf, sync::Arc, time::Duration};
 
-use procession_core::{EnvironmentRules, Owner, admission::HostBudgets};
+use procession_core::{
+    EnvironmentRules, Owner,
+    admission::HostBudgets,
+    redact::{Secret, SecretError, SecretSet},
+};
 use procession_log_store::Storage;
 use procession_policy::{Capabilities, HostPolicy};
 use procession_process::ProcessPort;
@@ -40,6 +44,9 @@ pub enum SystemError {
     /// The registry, or one of its children, did not come up.
     #[error("the session system did not come up")]
     Startup(#[from] SpawnErr),
+    /// The secrets cannot be replaced, so nothing is started.
+    #[error("the secrets cannot be replaced in output")]
+    Secrets(#[from] SecretError),
 }
 
 impl System {
@@ -119,6 +126,7 @@ pub struct SystemBuilder {
     budgets: HostBudgets,
     policy: HostPolicy,
     environment: EnvironmentRules,
+    secrets: Vec<Secret>,
     root: Option<PathBuf>,
     log: LogArguments,
     policy_slot: Slot<PolicyArguments, PolicyMessage>,
@@ -141,6 +149,7 @@ impl SystemBuilder {
             budgets: HostBudgets::default(),
             policy: HostPolicy::default(),
             environment: EnvironmentRules::default(),
+            secrets: Vec::new(),
             root: None,
             log: LogArguments::in_memory(),
             policy_slot: Slot::supervised(actor(|arguments| (PolicyActor, arguments))),
@@ -164,6 +173,16 @@ impl SystemBuilder {
     /// The host's rules for environments.
     pub fn environment(mut self, environment: EnvironmentRules) -> Self {
         self.environment = environment;
+        self
+    }
+
+    /// Values that no output may show: each is replaced by `***` before anything keeps or shows it, wherever the
+    /// output was cut, in each stream of each session. Offsets and sizes are those of what is left.
+    ///
+    /// Only the very bytes are found, and a secret of several lines with a terminal's line ends: not what a program makes
+    /// of them. See [`procession_core::redact::Redactor`] for what is held back, and for how long.
+    pub fn secrets(mut self, secrets: Vec<Secret>) -> Self {
+        self.secrets = secrets;
         self
     }
 
@@ -218,7 +237,8 @@ impl SystemBuilder {
     /// Starts the system on the runtime that this is called in.
     ///
     /// # Errors
-    /// [`SystemError`] when an actor did not come up, for example for budgets that contradict one another.
+    /// [`SystemError`] when an actor did not come up, for example for budgets that contradict one another, or when there
+    /// are too many secrets.
     ///
     /// # Cancel safety
     /// When dropped, nothing is left.
@@ -229,6 +249,7 @@ impl SystemBuilder {
             budgets: self.budgets,
             policy: Arc::new(self.policy),
             environment: Arc::new(self.environment),
+            secrets: SecretSet::new(&self.secrets)?,
             root: self.root,
             log: self.log,
             policy_slot: self.policy_slot,

@@ -6,6 +6,7 @@ use procession_core::{
     EnvironmentRules,
     admission::HostBudgets,
     environment::{DEFAULT_ALLOWED, Literal, Preset},
+    redact::Secret,
     spec::EnvValue,
 };
 use procession_policy::HostPolicySettings;
@@ -193,12 +194,6 @@ impl Configuration {
     /// # Errors
     /// [`ConfigError::CannotHonour`] for the first such key.
     pub(crate) fn check_honoured(&self) -> Result<(), ConfigError> {
-        if let Some(name) = self.secrets.keys().next() {
-            return Err(self.cannot_honour(
-                format!("secrets.{name}"),
-                "it does not replace secrets in output yet",
-            ));
-        }
         if self.sandbox.mode != SandboxMode::Off {
             return Err(self.cannot_honour("sandbox.mode".to_owned(), "it has no sandbox yet"));
         }
@@ -238,7 +233,10 @@ impl Configuration {
             .collect();
         let mut configured = BTreeMap::new();
         for (name, value) in &self.env {
-            configured.insert(name.clone(), self.resolve(name, value, environment)?);
+            configured.insert(
+                name.clone(),
+                self.resolve(&format!("env.{name}"), value, environment)?,
+            );
         }
         let preset = self.env_policy.preset.unwrap_or(preset);
         Ok(EnvironmentRules {
@@ -249,6 +247,24 @@ impl Configuration {
         })
     }
 
+    /// What has to be replaced in all output.
+    ///
+    /// # Errors
+    /// [`ConfigError::NotSet`] when a value comes from a variable that is not there, [`ConfigError::UnfitSecret`] when it
+    /// is too short to be told from ordinary text, or too long.
+    pub(crate) fn secrets(&self, environment: HostEnvironment<'_>) -> Result<Vec<Secret>, ConfigError> {
+        let resolved = self.secrets.iter().map(|(name, value)| {
+            let key = format!("secrets.{name}");
+            let value = self.resolve(&key, value, environment)?;
+            Secret::new(value.reveal().as_encoded_bytes()).map_err(|source| ConfigError::UnfitSecret {
+                place: self.place(&key),
+                key,
+                source,
+            })
+        });
+        resolved.collect()
+    }
+
     /// Names that are copied from the host.
     pub(crate) fn allowed(&self) -> Vec<String> {
         let usual = || DEFAULT_ALLOWED.iter().map(|name| (*name).to_owned()).collect();
@@ -257,7 +273,7 @@ impl Configuration {
 
     fn resolve(
         &self,
-        name: &str,
+        key: &str,
         value: &ConfiguredValue,
         environment: HostEnvironment<'_>,
     ) -> Result<EnvValue, ConfigError> {
@@ -266,8 +282,8 @@ impl Configuration {
             ConfiguredValue::FromEnvironment(variable) => environment(variable)
                 .map(EnvValue::from)
                 .ok_or_else(|| ConfigError::NotSet {
-                    place: self.place(&format!("env.{name}")),
-                    key: format!("env.{name}"),
+                    place: self.place(key),
+                    key: key.to_owned(),
                     variable: variable.clone(),
                 }),
         }

@@ -8,7 +8,9 @@ use std::{
 };
 
 use procession_actors::{System, SystemBuilder};
-use procession_core::{EnvironmentRules, Field, Owner, Value, admission::HostBudgets, environment::Preset};
+use procession_core::{
+    EnvironmentRules, Field, Owner, Value, admission::HostBudgets, environment::Preset, redact::Secret,
+};
 use procession_policy::{HostPolicy, HostPolicySettings};
 use procession_process::ProcessPort;
 
@@ -29,6 +31,7 @@ pub(crate) struct HostSetup {
     pub(crate) root: Option<PathBuf>,
     budgets: HostBudgets,
     environment: EnvironmentRules,
+    secrets: Vec<Secret>,
     min_free_disk_bytes: Option<u64>,
     state: Option<PathBuf>,
     retention: Duration,
@@ -59,6 +62,7 @@ impl HostSetup {
             root,
             budgets: configuration.budgets,
             environment: configuration.environment_rules(preset, environment)?,
+            secrets: configuration.secrets(environment)?,
             min_free_disk_bytes: configuration.min_free_disk_bytes,
             state: state::locate(configuration, environment),
             retention: Duration::from_millis(retention.unwrap_or_default()),
@@ -87,6 +91,7 @@ impl HostSetup {
             .budgets(self.budgets)
             .policy(self.policy.clone())
             .environment(self.environment.clone())
+            .secrets(self.secrets.clone())
             .log_dir(logs)
             .log_bounds(self.budgets.max_log_bytes_total, self.min_free_disk_bytes);
         if let Some(root) = &self.root {

@@ -7,6 +7,7 @@
 //! - What holds: [`EffectiveLimits`], [`Containment`].
 //! - How a session lives and ends: [`session::Session`], [`Outcome`].
 //! - What it wrote: [`capture::Capture`], [`preview`], [`render`], and what may not be seen of it: [`redact`].
+//! - What is typed on its terminal: [`keys::Key`], [`terminal`].
 //! - Who gets in and who goes: [`admission`].
 #![forbid(unsafe_code)]
 
@@ -27,6 +28,9 @@ pub mod start_failure;
 
 pub mod stream;
 pub mod text;
+
+pub mod keys;
+pub mod terminal;
 
 pub mod redact;
 

@@ -2,10 +2,12 @@
 
 mod boundary;
 mod excerpt;
+mod plain;
 #[cfg(test)]
 mod tests;
 
 use self::excerpt::{Excerpt, Unread};
+pub use self::plain::{has_plain, read_plain};
 use crate::capture::Capture;
 use crate::stream::StreamId;
 use crate::text::ReadPosition;

@@ -35,6 +35,8 @@ pub const SWEEP_BOUND: Duration = Duration::from_secs(2);
 pub const FREED_OUTPUT_BOUND: Duration = Duration::from_millis(250);
 /// How long the log may take to be closed before the session ends without it.
 pub const LOG_CLOSE_BOUND: Duration = Duration::from_secs(1);
+/// How long that answer waits for a last look at the tree.
+pub const LAST_LOOK_BOUND: Duration = Duration::from_millis(250);
 /// How soon the tree is looked at again while it is waited for.
 pub const SURVEY_INTERVAL: Duration = Duration::from_millis(50);
 /// How soon at the latest it is looked at again.
@@ -167,7 +169,7 @@ pub enum Effect {
     CloseLog(Box<Outcome>),
     /// The session has ended, with this record.
     Finish(Box<Outcome>),
-    /// The bound on a stop is over and the tree is not: callers get what is left.
+    /// The bound on a stop is over, the tree is not, and it was looked at: callers get what is left.
     AnswerStops,
     /// What was kept is gone; the record, which has been told before, stays as it is.
     Released(Box<Outcome>),
@@ -217,6 +219,8 @@ struct Ladder {
     kill_at: Option<Moment>,
     /// When a stop is answered although the leader is not gone.
     give_up_at: Option<Moment>,
+    /// When that answer is given at the latest, the last look at the tree taken or not.
+    answer_by: Option<Moment>,
     survey: Option<Survey>,
 }
 
@@ -611,6 +615,7 @@ impl Session {
     fn sweep(&mut self, now: Moment, effects: &mut Vec<Effect>) {
         self.ladder.kill_at = None;
         self.ladder.give_up_at = None;
+        self.ladder.answer_by = None;
         self.ladder.survey = None;
         if self.outcome.is_none() {
             self.push_step(now, LadderAction::Sweep);
@@ -660,6 +665,9 @@ impl Session {
             }
             Stage::Terminating => {
                 self.residual_pids = alive;
+                if self.ladder.answer_by.take().is_some() {
+                    effects.push(Effect::AnswerStops);
+                }
                 if self.exit.is_some() && is_empty {
                     self.sweep(now, effects);
                 }

@@ -8,9 +8,10 @@ mod start;
 use std::{collections::BTreeSet, time::Duration};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use procession_actors::report::{Condition, Ladder, LogQuery, PollQuery};
+use procession_actors::report::{Condition, Ladder, LogPattern, LogQuery, LogSearch, PollQuery};
 use procession_core::{
-    RequestId, SessionId, Signal, StreamId, preview::OutputBudget, spec::TerminalSize, text::ReadPosition,
+    RequestId, SessionId, Signal, StreamId, preview::OutputBudget, render::Render, spec::TerminalSize,
+    text::ReadPosition,
 };
 use serde_json::Value;
 
@@ -30,6 +31,10 @@ pub(crate) const MAX_WAIT_MS: u64 = 300_000;
 pub(crate) const MAX_INPUT_BYTES: u64 = 65_536;
 /// The largest page of a log, in bytes.
 pub(crate) const MAX_PAGE_BYTES: u64 = 262_144;
+/// The most matches of one search.
+const MAX_MATCHES: u64 = 1000;
+/// The most that is shown on either side of a match, in bytes.
+const MAX_CONTEXT_BYTES: u64 = 4096;
 /// The longest grace that a stop may ask for, in milliseconds.
 const MAX_GRACE_MS: u64 = 60_000;
 /// The most sessions that one call waits for.
@@ -39,6 +44,8 @@ const POLL_YIELD: Duration = Duration::from_secs(5);
 const WRITE_YIELD: Duration = Duration::from_millis(250);
 const WRITE_WAIT: Duration = Duration::from_secs(2);
 const PAGE_BYTES: u64 = 32_768;
+const MATCHES: u64 = 100;
+const CONTEXT_BYTES: u64 = 80;
 /// No character is longer, so that a page of text always gets on.
 const MIN_TEXT_PAGE_BYTES: u64 = 12;
 
@@ -58,18 +65,18 @@ impl PollArguments {
         let cursor = reader.text("cursor")?.map(|text| cursor(&text)).transpose()?;
         let wait = yield_time(reader, POLL_YIELD)?;
         let max_output_bytes = max_output_bytes(reader)?;
-        if let Some(render) = reader.word("render", &RENDERS)?.filter(|render| render != "raw") {
-            return Err(Failure::unsupported(
-                "render",
-                format!("`render` cannot be `{render}` yet: only `raw` can be had"),
-            ));
-        }
+        let render = match reader.word("render", &RENDERS)?.as_deref() {
+            Some("plain") => Render::Plain,
+            Some("screen") => Render::Screen,
+            _ => Render::Raw,
+        };
         Ok(Self {
             session,
             query: PollQuery {
                 cursor,
                 wait,
                 max_output_bytes,
+                render,
             },
         })
     }
@@ -119,9 +126,8 @@ impl WriteArguments {
             .clamped("wait_ms", bounds)?
             .map_or(WRITE_WAIT, Duration::from_millis);
         let query = PollQuery {
-            cursor: None,
-            wait: yield_time(reader, WRITE_YIELD)?,
             max_output_bytes: max_output_bytes(reader)?,
+            ..PollQuery::wait(yield_time(reader, WRITE_YIELD)?)
         };
         Ok(Self {
             session,
@@ -368,15 +374,47 @@ pub(crate) const fn condition_str(condition: Condition) -> &'static str {
     }
 }
 
-/// Reads what a search asks for, so that faults are told although nothing can be searched yet.
-pub(crate) fn check_search(reader: &mut Reader) -> Result<(), Failure> {
-    reader.session()?;
-    reader.text("pattern")?.ok_or_else(|| missing("pattern"))?;
-    reader.flag("regex")?;
-    for name in ["from_offset", "max_matches", "context_bytes"] {
-        reader.number(name)?;
+/// What to look for in a log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct SearchLogArguments {
+    pub(crate) session: SessionId,
+    pub(crate) search: LogSearch,
+}
+
+impl SearchLogArguments {
+    pub(crate) fn read(reader: &mut Reader) -> Result<Self, Failure> {
+        let session = reader.session()?;
+        let pattern = reader.text("pattern")?.ok_or_else(|| missing("pattern"))?;
+        let pattern = if reader.flag("regex")?.unwrap_or(false) {
+            LogPattern::Regex(pattern)
+        } else {
+            LogPattern::Literal(pattern)
+        };
+        let from_offset = reader.number("from_offset")?.unwrap_or(0);
+        let bounds = Bounds {
+            field: "max_matches",
+            least: 1,
+            most: MAX_MATCHES,
+        };
+        let max_matches = reader.clamped("max_matches", bounds)?.unwrap_or(MATCHES);
+        let bounds = Bounds {
+            field: "context_bytes",
+            least: 0,
+            most: MAX_CONTEXT_BYTES,
+        };
+        let context_bytes = reader
+            .clamped("context_bytes", bounds)?
+            .unwrap_or(CONTEXT_BYTES);
+        Ok(Self {
+            session,
+            search: LogSearch {
+                pattern,
+                from_offset,
+                max_matches,
+                context_bytes,
+            },
+        })
     }
-    Ok(())
 }
 
 /// Whether ended sessions are listed as well.

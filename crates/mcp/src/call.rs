@@ -33,7 +33,7 @@ pub(crate) async fn call(
         "session_resize" => session::resize(client, reader).await,
         "session_stop" => session::stop(client, reader).await,
         "session_read_log" => log::read(client, reader).await,
-        "session_search_log" => log::search(reader),
+        "session_search_log" => log::search(client, reader).await,
         "session_list" => overview::list(client, reader).await,
         "session_wait" => overview::wait(client, reader).await,
         "session_inspect" => overview::inspect(client, reader).await,

@@ -1,8 +1,8 @@
 //! A call that could not be done: its code, what was at fault, and the numbers.
 
 use procession_actors::error::{
-    CallError, CloseStdinError, InspectError, OwnerError, PollError, ReadLogError, ResizeError, SignalError,
-    StartError, StopError, WaitError, WriteError,
+    CallError, CloseStdinError, InspectError, OwnerError, PollError, ReadLogError, ResizeError, SearchLogError,
+    SignalError, StartError, StopError, WaitError, WriteError,
 };
 use procession_core::{EnvironmentError, Outcome, SpecError, StartFailure, admission::LimitReached};
 use serde_json::{Map, Value, json};
@@ -54,6 +54,8 @@ codes! {
     StdinClosed, "stdin_closed", "Standard input was closed by an earlier call.";
     ReaderClosed, "reader_closed", "The process closed its standard input, or nobody is left who could read it.";
     NoStdin, "no_stdin", "The session was started without `stdin`.";
+    LineTooLong, "line_too_long", "The terminal would cut a line of the input, so nothing was written; `bytes` and `limit_bytes` tell by how much. Break the line, or start the session with `stdin` instead of `tty`.";
+    TerminalRaw, "terminal_raw", "The terminal is in raw mode and has no end of file; write what its program takes for one.";
     NoTerminal, "no_terminal", "The session was started without `tty`.";
     NoLog, "no_log", "The session has no log.";
     LogUnavailable, "log_unavailable", "The log could not be read.";
@@ -245,6 +247,11 @@ impl From<WriteError> for Failure {
                 .with("limit_bytes", limit_bytes)
                 .with("accepted_bytes", 0)
                 .at("input"),
+            WriteError::LineTooLong { bytes, limit_bytes } => Self::new(Code::LineTooLong, message)
+                .with("bytes", bytes)
+                .with("limit_bytes", limit_bytes)
+                .with("accepted_bytes", 0)
+                .at("input"),
             WriteError::Call(error) => error.into(),
             _ => Self::new(Code::Failed, message),
         }
@@ -256,6 +263,7 @@ impl From<CloseStdinError> for Failure {
         let message = error.to_string();
         match error {
             CloseStdinError::NoStdin => Self::new(Code::NoStdin, message),
+            CloseStdinError::TerminalRaw => Self::new(Code::TerminalRaw, message),
             CloseStdinError::Call(error) => error.into(),
             _ => Self::new(Code::Failed, message),
         }
@@ -301,6 +309,34 @@ impl From<ReadLogError> for Failure {
     }
 }
 
+impl From<SearchLogError> for Failure {
+    fn from(error: SearchLogError) -> Self {
+        let message = error.to_string();
+        match error {
+            SearchLogError::BadPattern { .. } => Self::invalid("pattern", message),
+            SearchLogError::NoLog => Self::new(Code::NoLog, message),
+            SearchLogError::Failed { .. } | SearchLogError::Unavailable => {
+                Self::new(Code::LogUnavailable, message)
+            }
+            SearchLogError::Call(error) => error.into(),
+            _ => Self::new(Code::Failed, message),
+        }
+    }
+}
+
+impl From<PollError> for Failure {
+    fn from(error: PollError) -> Self {
+        let message = error.to_string();
+        match error {
+            PollError::NoTerminal => Self::new(Code::NoTerminal, message).at("render"),
+            PollError::ScreenTooLarge { max_cells } => Self::unsupported("render", message)
+                .with("limit_cells", max_cells),
+            PollError::Call(error) => error.into(),
+            _ => Self::new(Code::Failed, message),
+        }
+    }
+}
+
 /// Errors that say no more than that the call was not carried out.
 macro_rules! call_errors {
     ($($error:ident),*) => {
@@ -315,7 +351,7 @@ macro_rules! call_errors {
     };
 }
 
-call_errors!(PollError, StopError, WaitError, InspectError, OwnerError);
+call_errors!(StopError, WaitError, InspectError, OwnerError);
 
 #[cfg(test)]
 mod tests {
@@ -399,6 +435,26 @@ mod tests {
         let value = Failure::from(WriteError::ReaderClosed { accepted_bytes: 7 }).into_value();
         assert_eq!(value["error"]["code"], "reader_closed");
         assert_eq!(value["error"]["accepted_bytes"], 7);
+    }
+
+    #[test]
+    fn what_a_terminal_does_not_take_is_told_with_its_reason() {
+        let error = WriteError::LineTooLong {
+            bytes: 5000,
+            limit_bytes: 4095,
+        };
+        check(
+            error.clone(),
+            &json!({
+                "code": "line_too_long", "message": error.to_string(), "field": "input", "bytes": 5000,
+                "limit_bytes": 4095, "accepted_bytes": 0,
+            }),
+        );
+        let error = CloseStdinError::TerminalRaw;
+        check(
+            error.clone(),
+            &json!({ "code": "terminal_raw", "message": error.to_string() }),
+        );
     }
 
     #[test]

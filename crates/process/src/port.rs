@@ -18,6 +18,7 @@ use procession_core::{
     outcome::{ObservedBy, StepEffect, Usage},
     session::TreeReport,
     spec::{ExecLimits, StdinMode, StreamMode, TerminalSize},
+    terminal::TerminalMode,
 };
 use procession_policy::Capabilities;
 
@@ -63,7 +64,7 @@ pub struct SpawnRequest {
     pub stdin: StdinMode,
     /// Whether both output streams are one.
     pub streams: StreamMode,
-    /// The terminal's size, and that there is one.
+    /// The terminal's size, and that there is one: then it is input and output, whatever is asked of those.
     pub terminal: Option<TerminalSize>,
 }
 
@@ -87,6 +88,8 @@ pub struct Spawned {
 }
 
 /// One stream of a process's output.
+///
+/// A terminal may end no sooner than the leader's exit was seen through its [`Leader`].
 ///
 /// Dropping the last reference closes our end.
 pub trait OutputSource: fmt::Debug + Send + Sync {
@@ -127,6 +130,13 @@ pub trait InputSink: fmt::Debug + Send + Sync {
     /// # Errors
     /// `WouldBlock` when nothing fits, `BrokenPipe` when the reader is gone.
     fn try_write(&self, bytes: &[u8]) -> io::Result<usize>;
+
+    /// How the terminal passes on what is typed, at this moment; none where it is a pipe.
+    ///
+    /// A pipe is at its end when our end is closed. On a terminal the end of file is something that is typed.
+    fn terminal(&self) -> Option<TerminalMode> {
+        None
+    }
 }
 
 /// The process that was started, until it is reaped.

@@ -7,8 +7,8 @@ use procession_log_store::{
 };
 use ractor::RpcReplyPort;
 
-use super::{FeedRun, LogFeed, ReadReply};
-use crate::report::{LogIncomplete, LogQuery, LogSummary};
+use super::{FeedRun, LogFeed, question::Question};
+use crate::report::{LogIncomplete, LogSummary};
 
 /// How much one job writes before others get their turn, in bytes.
 const JOB_BYTES: u64 = 16 << 20;
@@ -22,8 +22,8 @@ pub(super) struct Entry {
     pub(super) writing: Writing,
     /// Whether a write is due in a moment.
     pub(super) is_delayed: bool,
-    /// Reads that need what is not written yet.
-    pub(super) reads: Vec<(LogQuery, ReadReply)>,
+    /// Questions about what is not written yet.
+    pub(super) questions: Vec<Question>,
     pub(super) closing: Option<(Vec<u8>, RpcReplyPort<LogSummary>)>,
 }
 
@@ -51,7 +51,7 @@ impl Entry {
             reader: writer.reader(),
             writing: Writing::Idle(writer),
             is_delayed: false,
-            reads: Vec::new(),
+            questions: Vec::new(),
             closing: None,
         }
     }

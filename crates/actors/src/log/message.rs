@@ -7,8 +7,8 @@ use ractor::RpcReplyPort;
 
 use super::{Internal, LogFeed};
 use crate::{
-    error::ReadLogError,
-    report::{LogPage, LogQuery, LogSummary},
+    error::{ReadLogError, SearchLogError},
+    report::{LogMatches, LogPage, LogQuery, LogSearch, LogSummary},
 };
 
 /// The log that a session wants.
@@ -67,6 +67,16 @@ pub enum LogMessage {
         query: LogQuery,
         /// The answer.
         reply: RpcReplyPort<Result<LogPage, ReadLogError>>,
+    },
+    /// Look for a pattern; what waits in the feed is written first. Bounded by [`super::SEARCH_BYTES`] and
+    /// [`super::SEARCH_BOUND`].
+    Search {
+        /// Whose.
+        session: SessionId,
+        /// For what.
+        search: LogSearch,
+        /// The answer.
+        reply: RpcReplyPort<Result<LogMatches, SearchLogError>>,
     },
     /// Write what waits, then the end record, and close; answered when what waited is written, before the end record
     /// is on the disk for sure.

@@ -7,6 +7,7 @@ use procession_core::{
     capture::Piece,
     outcome::{Fact, UnknownFact},
     preview::read_text,
+    render::Render,
     session::Input,
     spec::TerminalSize,
     text::ReadPosition,
@@ -29,15 +30,23 @@ use crate::{
 
 impl Turn<'_> {
     pub(super) fn poll(&mut self, query: PollQuery, reply: RpcReplyPort<Result<PollReport, PollError>>) {
+        if let Err(error) = self.check_render(query.render) {
+            let _ = reply.send(Err(error));
+            return;
+        }
         if query.wait.is_zero() || self.has_text(&query) {
             self.answer_poll(&query, reply);
             return;
         }
-        let until = self.state.now().saturating_add(query.wait);
+        let latest = self.state.now().saturating_add(query.wait);
+        let until = self.patience(&query, latest);
         match self.room_to_park() {
-            Ok(()) => lock(&self.actor.parked)
-                .polls
-                .push(ParkedPoll { query, until, reply }),
+            Ok(()) => lock(&self.actor.parked).polls.push(ParkedPoll {
+                query,
+                until,
+                latest,
+                reply,
+            }),
             Err(error) => drop(reply.send(Err(error.into()))),
         }
     }
@@ -94,6 +103,7 @@ impl Turn<'_> {
         let position = query.cursor.unwrap_or(self.state.drained);
         match position.unread_bytes(&self.state.capture) {
             0 => false,
+            _ if query.render == Render::Plain => self.has_lines(query, position),
             // The longest character has four bytes: so many in two streams can be held back.
             1..=6 => !read_text(&self.state.capture, position, budget_or(None, 128)).is_empty(),
             _ => true,
@@ -134,11 +144,7 @@ impl Turn<'_> {
 
     fn poll_report(&mut self, query: &PollQuery) -> PollReport {
         let position = query.cursor.unwrap_or(self.state.drained);
-        let budget = budget_or(
-            query.max_output_bytes,
-            self.state.arguments.limits.output_budget_bytes,
-        );
-        let reading = read_text(&self.state.capture, position, budget);
+        let (reading, screen) = self.show(query, position);
         if query.cursor.is_none() {
             self.drain_to(reading.next);
         }
@@ -153,6 +159,7 @@ impl Turn<'_> {
             stderr: reading.stderr,
             cursor: reading.next,
             omitted: reading.omitted,
+            screen,
             log: self.state.log_summary(),
         }
     }
@@ -216,6 +223,7 @@ impl Turn<'_> {
 
     /// Answers who waits for output, where there is some.
     pub(super) fn answer_readers(&mut self) {
+        self.renew_patience();
         // One after the other: the first that reads at the session's own cursor takes what the next waits for.
         loop {
             let mut parked = lock(&self.actor.parked);
@@ -328,9 +336,12 @@ impl Turn<'_> {
                 outcome: Box::new(outcome.clone()),
             }),
             (None, Some(process)) if self.state.arguments.decision.terminal().is_some() => {
-                process.tree.resize(size).map_err(|error| ResizeError::Failed {
-                    errno: error.raw_os_error().unwrap_or_default(),
-                })
+                let resized = process.tree.resize(size);
+                resized
+                    .map(|()| self.state.screen_resized(size))
+                    .map_err(|error| ResizeError::Failed {
+                        errno: error.raw_os_error().unwrap_or_default(),
+                    })
             }
             (None, _) => Err(ResizeError::NoTerminal),
         };
@@ -394,6 +405,7 @@ impl Turn<'_> {
                 stdout: state.capture.total(StreamId::Stdout),
                 stderr: state.capture.total(StreamId::Stderr),
             },
+            redactions: state.redactions(),
             log: state.log_summary(),
         };
         let _ = reply.send(Ok(inspection));

@@ -4,7 +4,10 @@ use std::{io, sync::Arc};
 
 use ractor::RpcReplyPort;
 
-use super::{Event, Internal, MAX_WAITERS, SessionMessage, Turn, parked::ParkedWrite, state::InputState};
+use super::{
+    Event, Internal, MAX_WAITERS, SessionMessage, Turn, parked::ParkedWrite, state::InputState,
+    typed::EndTyped,
+};
 use crate::{
     error::{CallError, CloseStdinError, WriteError},
     report::{WriteEnd, WriteRequest, Written},
@@ -129,10 +132,21 @@ impl Turn<'_> {
                     .cast(SessionMessage::Internal(Internal(Event::Writable)));
                 return;
             }
+            // Asked each time: the program may change it at any time.
+            let mode = sink.terminal();
+            if let Some(mode) = mode.as_ref().filter(|_| write.accepted_bytes == 0)
+                && let Err(error) = self.state.typed.check(&write.rest, mode)
+            {
+                parked.answer_write(&Err(error));
+                continue;
+            }
             let piece = &write.rest[..write.rest.len().min(budget)];
             match sink.try_write(piece) {
                 Ok(bytes) => {
-                    let bytes = bytes.min(write.rest.len());
+                    let bytes = bytes.min(piece.len());
+                    if let Some(mode) = &mode {
+                        self.state.typed.follow(&piece[..bytes], mode);
+                    }
                     let _ = write.rest.split_to(bytes);
                     write.accepted_bytes = write.accepted_bytes.saturating_add(bytes as u64);
                     budget = budget.saturating_sub(bytes.max(1));
@@ -184,14 +198,29 @@ impl Turn<'_> {
 
     /// Where a close waits for writes and none is left, it is done.
     pub(super) fn after_writes(&mut self) {
-        if !matches!(self.state.input, InputState::Closing(_)) || !lock(&self.actor.parked).writes.is_empty()
-        {
+        let InputState::Closing(sink) = &self.state.input else {
+            return;
+        };
+        if !lock(&self.actor.parked).writes.is_empty() {
             return;
         }
-        self.drop_input(InputState::Closed);
+        let sink = Arc::clone(sink);
+        let (state, result) = match sink.terminal() {
+            None => (InputState::Closed, Ok(())),
+            Some(mode) => match self.state.typed.type_end(&*sink, &mode) {
+                EndTyped::Done => (InputState::Open(sink), Ok(())),
+                EndTyped::Raw => (InputState::Open(sink), Err(CloseStdinError::TerminalRaw)),
+                EndTyped::ReaderGone => (InputState::ReaderClosed, Ok(())),
+                EndTyped::Blocked => {
+                    self.watch_input(sink);
+                    return;
+                }
+            },
+        };
+        self.drop_input(state);
         let closes = std::mem::take(&mut lock(&self.actor.parked).closes);
         for reply in closes {
-            let _ = reply.send(Ok(()));
+            let _ = reply.send(result.clone());
         }
     }
 
@@ -206,6 +235,12 @@ impl Turn<'_> {
                 let _ = reply.send(Err(CloseStdinError::NoStdin));
             }
             InputState::Closed | InputState::ReaderClosed => {
+                let _ = reply.send(Ok(()));
+            }
+            // Once more would be the end of whoever reads next.
+            InputState::Open(_)
+                if self.state.typed.is_at_end() && lock(&self.actor.parked).writes.is_empty() =>
+            {
                 let _ = reply.send(Ok(()));
             }
             InputState::Open(sink) | InputState::Closing(sink) => {

@@ -42,7 +42,7 @@ pub enum SessionMessage {
         /// The answer.
         reply: RpcReplyPort<Result<Written, WriteError>>,
     },
-    /// Close the input behind what was written before; answered when it is closed.
+    /// Close the input behind what was written before; answered when it is closed, or the end of file was typed.
     CloseStdin {
         /// The answer.
         reply: RpcReplyPort<Result<(), CloseStdinError>>,

@@ -10,7 +10,7 @@ use super::{
     state::{LogHandle, Pause, Reader},
 };
 use crate::{
-    log::{LogMessage, Wake},
+    log::Wake,
     sync::{Watcher, lock},
 };
 
@@ -213,15 +213,8 @@ impl Turn<'_> {
                 }
             }
         };
-        if wake == Wake::Needed
-            && let Some(log) = &self.state.arguments.log
-        {
-            let session = self.state.arguments.session;
-            if log.cast(LogMessage::Ready { session }).is_err()
-                && let LogHandle::Open { feed, .. } = &self.state.log
-            {
-                feed.give_up("the log's actor is gone");
-            }
+        if wake == Wake::Needed {
+            self.wake_log();
         }
         (read_bytes as u64, end)
     }
@@ -269,7 +262,7 @@ impl Turn<'_> {
         lock(&self.actor.watchers)
             .outputs
             .retain(|(watched, _)| *watched != stream);
-        self.state.capture.close(stream);
+        self.end_stream(stream);
         self.advance(input);
         self.answer_readers();
     }
@@ -279,7 +272,7 @@ impl Turn<'_> {
         self.state.readers.clear();
         lock(&self.actor.watchers).outputs.clear();
         for stream in StreamId::ALL {
-            self.state.capture.close(stream);
+            self.end_stream(stream);
         }
     }
 }

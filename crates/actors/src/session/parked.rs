@@ -28,6 +28,8 @@ pub(super) struct Parked {
 pub(super) struct ParkedPoll {
     pub(super) query: PollQuery,
     pub(super) until: Moment,
+    /// When its time is up; `until` may lie before.
+    pub(super) latest: Moment,
     pub(super) reply: RpcReplyPort<Result<PollReport, PollError>>,
 }
 

@@ -2,10 +2,10 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use bytes::Bytes;
 use procession_core::{
     Containment, Moment, StreamId,
     capture::{Capture, ReadBuffer},
+    render::ScreenTracker,
     session::Session,
     text::ReadPosition,
 };
@@ -13,7 +13,7 @@ use procession_policy::Receipt;
 use procession_process::{InputSink, Leader, OutputSource, Tree};
 use tokio::sync::Notify;
 
-use super::SessionArguments;
+use super::{SessionArguments, keep::Redactors, typed::Typed};
 use crate::{
     log::LogFeed,
     report::{LogIncomplete, LogSummary},
@@ -24,9 +24,14 @@ use crate::{
 pub struct SessionState {
     pub(super) arguments: SessionArguments,
     pub(super) machine: Session,
+    /// What replaces secrets on the way into it; none where there are none.
+    pub(super) redactors: Option<Redactors>,
     pub(super) capture: Capture,
+    /// What the session's terminal shows; none without one, or with one too large.
+    pub(super) screen: Option<ScreenTracker>,
     pub(super) readers: BTreeMap<StreamId, Reader>,
     pub(super) input: InputState,
+    pub(super) typed: Typed,
     pub(super) process: Option<Process>,
     pub(super) log: LogHandle,
     /// Up to where the session's own cursor has read.
@@ -75,7 +80,7 @@ pub(super) enum InputState {
     None,
     /// It is open.
     Open(Arc<dyn InputSink>),
-    /// It is closed once what waits is written.
+    /// It is closed once what waits is written; a terminal is open again behind the end of file.
     Closing(Arc<dyn InputSink>),
     /// We closed it.
     Closed,
@@ -111,9 +116,12 @@ impl SessionState {
         let capture_bytes = usize::try_from(arguments.limits.capture_bytes).unwrap_or(usize::MAX);
         Self {
             machine,
+            redactors: Redactors::new(&arguments.secrets),
             capture: Capture::new(capture_bytes),
+            screen: arguments.decision.terminal().and_then(ScreenTracker::new),
             readers: BTreeMap::new(),
             input: InputState::None,
+            typed: Typed::default(),
             process: None,
             log: LogHandle::None(None),
             drained: ReadPosition::START,
@@ -170,22 +178,5 @@ impl SessionState {
         };
         summary.total_bytes = total_bytes.max(summary.total_bytes);
         summary
-    }
-
-    /// Keeps what was read, for memory and log alike.
-    pub(super) fn keep(&mut self, stream: StreamId, bytes: Bytes, now: Moment) -> crate::log::Wake {
-        let wake = match &self.log {
-            LogHandle::Open { feed, .. } => {
-                let time_ms = self.since_spawn_ms(now);
-                feed.push(crate::log::FeedRun {
-                    stream,
-                    time_ms,
-                    bytes: bytes.clone(),
-                })
-            }
-            _ => crate::log::Wake::NotNeeded,
-        };
-        self.capture.push(stream, bytes);
-        wake
     }
 }

@@ -22,7 +22,7 @@ impl Turn<'_> {
 
     fn expire(&mut self, now: Moment) {
         let mut parked = lock(&self.actor.parked);
-        let polls: Vec<_> = parked
+        let mut polls: Vec<_> = parked
             .polls
             .extract_if(.., |parked| parked.until <= now)
             .collect();
@@ -49,6 +49,7 @@ impl Turn<'_> {
             }
         }
         drop(parked);
+        self.park_again(&mut polls, now);
         for poll in polls {
             self.answer_poll(&poll.query, poll.reply);
         }

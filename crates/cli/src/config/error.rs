@@ -2,6 +2,7 @@
 
 use std::{fmt, io, path::PathBuf};
 
+use procession_core::redact::SecretError;
 use procession_policy::HostPolicyError;
 
 /// A line of the configuration file, from 1.
@@ -120,6 +121,17 @@ pub(crate) enum ConfigError {
         key: String,
         /// The host's variable.
         variable: String,
+    },
+    /// A secret cannot be looked for in output.
+    #[error("{place}: `{key}` cannot be replaced in output")]
+    UnfitSecret {
+        /// Where.
+        place: Place,
+        /// The key with its table.
+        key: String,
+        /// Why.
+        #[source]
+        source: SecretError,
     },
     /// What is asked for cannot be had from this version; nothing starts without it.
     #[error("{place}: `{key}` cannot be honoured by this version, and is not ignored: {reason}")]

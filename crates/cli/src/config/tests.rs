@@ -188,7 +188,6 @@ fn no_error_shows_a_value_of_a_secret() {
 #[test]
 fn what_cannot_be_honoured_is_not_ignored() {
     for (text, key) in [
-        ("[secrets]\na = \"b\"\n", "secrets.a"),
         ("[sandbox]\nmode = \"landlock\"\n", "sandbox.mode"),
         ("[sandbox]\nnetwork = false\n", "sandbox.network"),
         ("[sandbox]\nwritable = [\"/x\"]\n", "sandbox.writable"),
@@ -202,11 +201,38 @@ fn what_cannot_be_honoured_is_not_ignored() {
         assert!(error.starts_with("c.toml:2: ") && error.contains(key), "{error}");
     }
     for text in [
-        "[secrets]\n",
+        "[secrets]\na = \"hunter2-hunter2\"\n",
         "[sandbox]\nmode = \"off\"\n",
         "[containment]\nprefer = \"process_group\"\n",
     ] {
         assert!(read(text).expect(text).check_honoured().is_ok(), "{text}");
+    }
+}
+
+#[test]
+fn a_secret_comes_from_the_file_or_the_host_and_is_long_enough() {
+    let host: HostEnvironment<'_> = &|name: &str| (name == "TOKEN").then(|| "hunter2-hunter2\n".into());
+    let secrets = |text: &str| read(text).expect(text).secrets(host);
+    let both = "[secrets]\na = \"hunter3-hunter3\"\nb = { from_env = \"TOKEN\" }\n";
+    let lengths: Vec<_> = secrets(both)
+        .expect("long enough")
+        .iter()
+        .map(procession_core::redact::Secret::bytes)
+        .collect();
+    assert_eq!(lengths, [15, 15]);
+    for (text, expected) in [
+        (
+            "[secrets]\na = \"hunter2\"\n",
+            "c.toml:2: `secrets.a` cannot be replaced in output",
+        ),
+        (
+            "[secrets]\na = { from_env = \"NOT_SET\" }\n",
+            "c.toml:2: `secrets.a` comes from `NOT_SET`, which is not set here",
+        ),
+    ] {
+        let error = secrets(text).expect_err(text);
+        assert_eq!(error.to_string(), expected);
+        assert!(!format!("{error:?}").contains("hunter2"), "{error:?}");
     }
 }
 

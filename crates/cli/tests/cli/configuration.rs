@@ -19,7 +19,7 @@ fn a_configuration_that_cannot_hold_ends_the_program_before_anything_runs() {
         ("[host\n", "config.toml:1: "),
         (
             "[secrets]\ntoken = \"hunter2\"\n",
-            "config.toml:2: `secrets.token` cannot be honoured",
+            "config.toml:2: `secrets.token` cannot be replaced in output",
         ),
         (
             "[sandbox]\nmode = \"landlock\"\n",

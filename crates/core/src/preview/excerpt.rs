@@ -113,12 +113,12 @@ impl<'a> Unread<'a> {
     }
 }
 
-fn bytes(capture: &Capture, stream: StreamId, range: Range<u64>) -> Vec<u8> {
+pub(super) fn bytes(capture: &Capture, stream: StreamId, range: Range<u64>) -> Vec<u8> {
     let mut bytes = Vec::new();
     capture.copy_to(stream, range, &mut bytes);
     bytes
 }
 
-fn marker(omitted_bytes: u64) -> String {
+pub(super) fn marker(omitted_bytes: u64) -> String {
     format!("\n… [{omitted_bytes} bytes omitted] …\n")
 }

@@ -1,6 +1,6 @@
 //! What happens when time passes.
 
-use super::{Effect, MAX_SURVEY_INTERVAL, SURVEY_INTERVAL, Session, Stage, Strike, Survey};
+use super::{Effect, LAST_LOOK_BOUND, MAX_SURVEY_INTERVAL, SURVEY_INTERVAL, Session, Stage, Strike, Survey};
 use crate::{
     outcome::{Cause, Fact, IncompleteOutput, UnknownFact},
     session::LadderKind,
@@ -22,7 +22,7 @@ impl Session {
             Stage::Draining { idle_until, latest } => Some(idle_until.min(latest)),
             Stage::Terminating | Stage::Kept => {
                 let survey = self.ladder.survey.map(|survey| survey.due_at);
-                [self.ladder.kill_at, self.ladder.give_up_at, survey]
+                [self.ladder.kill_at, self.ladder.give_up_at, self.ladder.answer_by, survey]
                     .into_iter()
                     .flatten()
                     .min()
@@ -106,11 +106,16 @@ impl Session {
             self.kill(now, effects);
             return;
         }
+        if is_over(self.ladder.answer_by) {
+            self.ladder.answer_by = None;
+            effects.push(Effect::AnswerStops);
+            return;
+        }
         if is_over(self.ladder.give_up_at) {
             self.ladder.give_up_at = None;
+            self.ladder.answer_by = Some(now.saturating_add(LAST_LOOK_BOUND));
             self.survey_at(now, SURVEY_INTERVAL);
             effects.push(Effect::Survey);
-            effects.push(Effect::AnswerStops);
             return;
         }
         if let Some(survey) = self.ladder.survey.filter(|survey| survey.due_at <= now) {

@@ -48,7 +48,12 @@ fn a_poll_waits_as_long_as_it_may() {
         Code::InvalidArgument,
         "yield_time_ms",
     );
-    refused(query(json!({ "render": "screen" })), Code::Unsupported, "render");
+    for (word, render) in [("plain", Render::Plain), ("screen", Render::Screen)] {
+        assert_eq!(
+            query(json!({ "render": word, "yield_time_ms": 0 })),
+            Ok(PollQuery::now().render(render))
+        );
+    }
     refused(
         query(json!({ "render": "html" })),
         Code::InvalidArgument,
@@ -255,11 +260,31 @@ fn a_wait_is_for_sessions_and_conditions() {
 }
 
 #[test]
-fn a_search_is_checked_although_it_cannot_be_done() {
-    let search = |arguments| read("session_search_log", arguments, check_search);
-    assert_eq!(
-        search(json!({ "pattern": "x", "regex": true, "max_matches": 5 })),
-        Ok(())
-    );
+fn a_search_looks_for_a_text_or_an_expression() {
+    let search = |arguments| {
+        read("session_search_log", arguments, SearchLogArguments::read).map(|arguments| arguments.search)
+    };
+    let literal = LogSearch {
+        pattern: LogPattern::Literal("a.b".to_owned()),
+        from_offset: 0,
+        max_matches: 100,
+        context_bytes: 80,
+    };
+    assert_eq!(search(json!({ "pattern": "a.b" })), Ok(literal));
+    let bounded = LogSearch {
+        pattern: LogPattern::Regex("a.b".to_owned()),
+        from_offset: 7,
+        max_matches: 1000,
+        context_bytes: 4096,
+    };
+    let arguments = json!({
+        "pattern": "a.b", "regex": true, "from_offset": 7, "max_matches": 9999, "context_bytes": u64::MAX,
+    });
+    assert_eq!(search(arguments), Ok(bounded));
     refused(search(json!({})), Code::InvalidArgument, "pattern");
+    refused(
+        search(json!({ "pattern": "x", "from_offset": -1 })),
+        Code::InvalidArgument,
+        "from_offset",
+    );
 }

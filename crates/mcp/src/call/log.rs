@@ -6,9 +6,9 @@ use serde_json::Value;
 
 use super::with_clamps;
 use crate::{
-    arguments::{Encoding, ReadLogArguments, Reader, check_search},
+    arguments::{Encoding, ReadLogArguments, Reader, SearchLogArguments},
     failure::Failure,
-    json::{log_page_base64, log_page_text},
+    json::{log_matches_value, log_page_base64, log_page_text},
 };
 
 pub(super) async fn read(client: &Client, mut reader: Reader) -> Result<Value, Failure> {
@@ -30,10 +30,8 @@ pub(super) async fn read(client: &Client, mut reader: Reader) -> Result<Value, F
     Ok(with_clamps(shown.value, reader))
 }
 
-pub(super) fn search(mut reader: Reader) -> Result<Value, Failure> {
-    check_search(&mut reader)?;
-    Err(Failure::unsupported(
-        "pattern",
-        "a log cannot be searched yet: read it with `session_read_log`",
-    ))
+pub(super) async fn search(client: &Client, mut reader: Reader) -> Result<Value, Failure> {
+    let SearchLogArguments { session, search } = SearchLogArguments::read(&mut reader)?;
+    let matches = client.search_log(session, search).await?;
+    Ok(with_clamps(log_matches_value(&matches), reader))
 }

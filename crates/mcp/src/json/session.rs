@@ -6,7 +6,7 @@ use procession_policy::{ContainmentView, Decision, DecisionsView, NotableView, R
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::{log_value, outcome_value};
+use super::{log_value, outcome_value, screen::screen_value};
 
 /// The word for a phase; a session that is only being started counts as running.
 #[must_use]
@@ -18,7 +18,7 @@ pub const fn phase_str(phase: Phase) -> &'static str {
 }
 
 /// What a poll tells: `session_id`, `phase`, `pid`, `outcome`, `residual_pids`, `stdout`, `stderr`, `cursor`,
-/// `omitted_bytes`, `omitted` (by stream), `log`.
+/// `omitted_bytes`, `omitted` (by stream), `log`; `screen` where it was asked for.
 #[must_use]
 pub fn poll_value(report: &PollReport) -> Value {
     let omitted: Vec<_> = report
@@ -28,7 +28,7 @@ pub fn poll_value(report: &PollReport) -> Value {
             json!({ "stream": omission.stream.as_str(), "from": omission.from, "bytes": omission.bytes() })
         })
         .collect();
-    json!({
+    let mut value = json!({
         "session_id": report.session.to_string(),
         "phase": phase_str(report.phase),
         "pid": report.pid,
@@ -40,7 +40,11 @@ pub fn poll_value(report: &PollReport) -> Value {
         "omitted_bytes": report.omitted_bytes(),
         "omitted": omitted,
         "log": log_value(&report.log),
-    })
+    });
+    if let Some(screen) = &report.screen {
+        value["screen"] = screen_value(screen);
+    }
+    value
 }
 
 /// A session in a list: `session_id`, `label`, `phase`, `outcome`, `age_ms`, `idle_ms`, `unread_bytes`.
@@ -58,7 +62,7 @@ pub fn summary_value(summary: &SessionSummary) -> Value {
 }
 
 /// All that is known of a session: what [`report_value`] tells, and `label`, `phase`, `pid`, `containment`,
-/// `environment_names`, `residual_pids`, `output_bytes` by stream.
+/// `environment_names`, `residual_pids`, `output_bytes` by stream, `redactions`.
 #[must_use]
 pub fn inspection_value(inspection: &Inspection) -> Value {
     let mut value = report_value(inspection);
@@ -73,6 +77,7 @@ pub fn inspection_value(inspection: &Inspection) -> Value {
             "output_bytes",
             json!({ "stdout": inspection.output_bytes.stdout, "stderr": inspection.output_bytes.stderr }),
         ),
+        ("redactions", inspection.redactions.into()),
     ];
     for (key, part) in more {
         value[key] = part;
@@ -162,6 +167,7 @@ mod tests {
                 from: 1,
                 to: 36,
             }],
+            screen: None,
             log: LogSummary {
                 total_bytes: 36,
                 kept_bytes: 30,

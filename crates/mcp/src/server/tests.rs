@@ -1,10 +1,10 @@
 use procession_actors::{
     RegistryMessage, SessionMessage,
-    error::CallError,
-    report::{LogSummary, PollReport},
+    error::{CallError, SearchLogError},
+    report::{LogMatch, LogMatches, LogPattern, LogSearch, LogSummary, PollReport},
 };
 use procession_core::{
-    Phase, SessionId,
+    Phase, SessionId, StreamId,
     admission::{LimitName, LimitReached, RetryWhen, Scope},
     text::ReadPosition,
 };
@@ -57,6 +57,7 @@ impl Actor for Registry {
                     (_, request) => request.refuse(CallError::NotFound),
                 }
             }
+            RegistryMessage::SearchLog { search, reply, .. } => reply.send(searched(&search))?,
             _ => {}
         }
         Ok(())
@@ -74,6 +75,25 @@ fn reached() -> LimitReached {
     }
 }
 
+/// Finds every text, and takes no expression.
+fn searched(search: &LogSearch) -> Result<LogMatches, SearchLogError> {
+    let LogPattern::Literal(text) = &search.pattern else {
+        return Err(SearchLogError::BadPattern {
+            reason: "unclosed group".to_owned(),
+        });
+    };
+    Ok(LogMatches {
+        matches: vec![LogMatch {
+            offset: search.from_offset,
+            stream: StreamId::Stdout,
+            range: 0..text.len(),
+            text: text.clone().into(),
+        }],
+        next_offset: search.max_matches,
+        at_end: false,
+    })
+}
+
 fn poll_report(session: SessionId) -> PollReport {
     PollReport {
         session,
@@ -85,6 +105,7 @@ fn poll_report(session: SessionId) -> PollReport {
         stderr: String::new(),
         cursor: ReadPosition::START,
         omitted: Vec::new(),
+        screen: None,
         log: LogSummary::default(),
     }
 }
@@ -298,8 +319,8 @@ async fn a_call_that_cannot_be_done_is_an_error_with_code_and_numbers() {
         ),
         (
             "session_search_log",
-            json!({ "session_id": READY, "pattern": "x" }),
-            json!({ "code": "unsupported" }),
+            json!({ "session_id": READY, "pattern": "(", "regex": true }),
+            json!({ "code": "invalid_argument", "field": "pattern", "message": "invalid `pattern`: unclosed group" }),
         ),
     ] {
         let answer = peer.answer(1, tool, arguments).await;
@@ -309,6 +330,24 @@ async fn a_call_that_cannot_be_done_is_an_error_with_code_and_numbers() {
             assert_eq!(&error[key], value, "{key}: {answer}");
         }
     }
+}
+
+#[tokio::test]
+async fn a_search_tells_its_matches_and_what_was_clamped() {
+    let mut peer = Peer::connected().await;
+    let arguments =
+        json!({ "session_id": READY, "pattern": "x", "from_offset": 3, "max_matches": 5000 });
+    let answer = peer.answer(1, "session_search_log", arguments).await;
+    let content = &answer["result"]["structuredContent"];
+    assert_eq!(
+        content["matches"],
+        json!([{ "offset": 3, "stream": "stdout", "text": "x" }])
+    );
+    assert_eq!(
+        (&content["next_offset"], &content["at_end"]),
+        (&json!(1000), &json!(false))
+    );
+    assert_eq!(content["policy"][0]["field"], "max_matches");
 }
 
 #[tokio::test]
