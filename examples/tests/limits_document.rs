@@ -5,14 +5,16 @@
 use std::{fmt::Display, fs, path::PathBuf, time::Duration};
 
 use procession_actors::{
-    log::{BATCH_BYTES, BATCH_DELAY, FEED_BYTES, LOG_JOBS, MEMORY_LOG_BYTES},
+    log::{BATCH_BYTES, BATCH_DELAY, FEED_BYTES, LOG_JOBS, MEMORY_LOG_BYTES, SEARCH_BOUND, SEARCH_BYTES},
     registry::{LOG_SETTLE_BOUND, POLICY_BOUND},
-    session::{LOG_OPEN_BOUND, LOG_STALL_BOUND, MAX_WAITERS},
+    session::{LOG_OPEN_BOUND, LOG_STALL_BOUND, MAX_WAITERS, PROMPT_PAUSE},
 };
 use procession_core::{
     RequestId,
     admission::{GONE_REMEMBERED, HostBudgets, LimitName, Scope},
     field::Unit,
+    redact::{MAX_SECRET_BYTES, MAX_SECRETS_BYTES_TOTAL, MIN_SECRET_BYTES},
+    render::MAX_SCREEN_CELLS,
     session::{
         FREED_OUTPUT_BOUND, KILL_BOUND, LOG_CLOSE_BOUND, MAX_SURVEY_INTERVAL, SURVEY_INTERVAL, SWEEP_BOUND,
     },
@@ -198,6 +200,35 @@ fn of_a_session() -> Vec<Bound> {
             "Calls that may wait on one session.",
         ),
         fixed_time(
+            "PROMPT_PAUSE",
+            PROMPT_PAUSE,
+            "How long output has to pause before a poll for lines shows the one that is not ended.",
+        ),
+        fixed(
+            "MAX_SCREEN_CELLS",
+            Unit::Count,
+            MAX_SCREEN_CELLS,
+            "Rows times columns of a terminal whose screen is followed.",
+        ),
+        fixed(
+            "MIN_SECRET_BYTES",
+            Unit::Bytes,
+            MIN_SECRET_BYTES,
+            "The shortest secret that can be replaced in output; a shorter one is refused.",
+        ),
+        fixed(
+            "MAX_SECRET_BYTES",
+            Unit::Bytes,
+            MAX_SECRET_BYTES,
+            "The longest; less than this of output is held back.",
+        ),
+        fixed(
+            "MAX_SECRETS_BYTES_TOTAL",
+            Unit::Bytes,
+            MAX_SECRETS_BYTES_TOTAL,
+            "All secrets together.",
+        ),
+        fixed_time(
             "KILL_BOUND",
             KILL_BOUND,
             "How long a killed leader may take to be gone before a stop is answered with what is left.",
@@ -309,6 +340,11 @@ fn of_logs() -> Vec<Bound> {
             MAX_PAGE_RUNS,
             "Runs of one page of a log.",
         ),
+    ]
+}
+
+fn of_searches() -> Vec<Bound> {
+    vec![
         fixed(
             "MAX_MATCHES",
             Unit::Count,
@@ -327,6 +363,13 @@ fn of_logs() -> Vec<Bound> {
             MAX_CONTEXT_BYTES,
             "Context of one match.",
         ),
+        fixed(
+            "SEARCH_BYTES",
+            Unit::Bytes,
+            SEARCH_BYTES,
+            "How much of a log one search looks through.",
+        ),
+        fixed_time("SEARCH_BOUND", SEARCH_BOUND, "How long one search takes."),
     ]
 }
 
@@ -412,6 +455,7 @@ fn the_page_of_limits_says_what_the_code_says() {
         of_a_start(),
         of_a_session(),
         of_logs(),
+        of_searches(),
         of_records(),
         of_the_mcp_server(),
     ]

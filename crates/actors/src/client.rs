@@ -12,9 +12,9 @@ use crate::{
     },
     registry::RegistryMessage,
     report::{
-        Condition, Inspection, KeptProcesses, ListFilter, LogMatches, LogPage, LogQuery, LogSearch, OwnerEnd, PollQuery, PollReport,
-        RawOutput, ReadQuery, SessionSummary, ShutdownReport, Started, StopReport, StopRequest, WaitReport,
-        WriteRequest, Written,
+        Condition, Inspection, KeptProcesses, ListFilter, LogMatches, LogPage, LogQuery, LogSearch, OwnerEnd,
+        PollQuery, PollReport, RawOutput, ReadQuery, SessionSummary, ShutdownReport, Started, StopReport,
+        StopRequest, WaitReport, WriteRequest, Written,
     },
     session::SessionMessage,
 };

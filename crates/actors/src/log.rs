@@ -22,9 +22,7 @@ mod question;
 pub use feed::{BATCH_BYTES, FEED_BYTES, FeedRun, LogFeed, Wake};
 pub use message::{LogMessage, LogSpec, OpenLogError, OpenedLog};
 
-use crate::{
-    report::{LogIncomplete, LogSummary},
-};
+use crate::report::{LogIncomplete, LogSummary};
 use entry::{Entry, Job, Writing};
 use question::Question;
 

@@ -207,16 +207,16 @@ enum Follows {
 impl Redactor {
     /// Takes the next bytes of the stream and gives those that are decided; without a copy where no secret is near.
     #[must_use = "what is not passed on is lost"]
-    pub fn push(&mut self, piece: Bytes) -> Bytes {
+    pub fn push(&mut self, piece: &Bytes) -> Bytes {
         if self.held.is_empty() {
-            let (found, decided) = self.needles.search(&piece, Follows::Perhaps);
+            let (found, decided) = self.needles.search(piece, Follows::Perhaps);
             self.held.extend_from_slice(&piece[decided..]);
             if found.is_empty() {
                 return piece.slice(..decided);
             }
             return self.replaced(&piece[..decided], &found);
         }
-        self.held.extend_from_slice(&piece);
+        self.held.extend_from_slice(piece);
         let (found, decided) = self.needles.search(&self.held, Follows::Perhaps);
         if decided == 0 {
             return Bytes::new();

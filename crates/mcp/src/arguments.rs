@@ -65,7 +65,7 @@ impl PollArguments {
         let cursor = reader.text("cursor")?.map(|text| cursor(&text)).transpose()?;
         let wait = yield_time(reader, POLL_YIELD)?;
         let max_output_bytes = max_output_bytes(reader)?;
-        let render = match reader.word("render", &RENDERS)?.as_deref() {
+        let shown_as = match reader.word("render", &RENDERS)?.as_deref() {
             Some("plain") => Render::Plain,
             Some("screen") => Render::Screen,
             _ => Render::Raw,
@@ -76,7 +76,7 @@ impl PollArguments {
                 cursor,
                 wait,
                 max_output_bytes,
-                render,
+                render: shown_as,
             },
         })
     }
@@ -402,9 +402,7 @@ impl SearchLogArguments {
             least: 0,
             most: MAX_CONTEXT_BYTES,
         };
-        let context_bytes = reader
-            .clamped("context_bytes", bounds)?
-            .unwrap_or(CONTEXT_BYTES);
+        let context_bytes = reader.clamped("context_bytes", bounds)?.unwrap_or(CONTEXT_BYTES);
         Ok(Self {
             session,
             search: LogSearch {

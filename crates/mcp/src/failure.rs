@@ -1,8 +1,8 @@
 //! A call that could not be done: its code, what was at fault, and the numbers.
 
 use procession_actors::error::{
-    CallError, CloseStdinError, InspectError, OwnerError, PollError, ReadLogError, ResizeError, SearchLogError,
-    SignalError, StartError, StopError, WaitError, WriteError,
+    CallError, CloseStdinError, InspectError, OwnerError, PollError, ReadLogError, ResizeError,
+    SearchLogError, SignalError, StartError, StopError, WaitError, WriteError,
 };
 use procession_core::{EnvironmentError, Outcome, SpecError, StartFailure, admission::LimitReached};
 use serde_json::{Map, Value, json};
@@ -329,8 +329,9 @@ impl From<PollError> for Failure {
         let message = error.to_string();
         match error {
             PollError::NoTerminal => Self::new(Code::NoTerminal, message).at("render"),
-            PollError::ScreenTooLarge { max_cells } => Self::unsupported("render", message)
-                .with("limit_cells", max_cells),
+            PollError::ScreenTooLarge { max_cells } => {
+                Self::unsupported("render", message).with("limit_cells", max_cells)
+            }
             PollError::Call(error) => error.into(),
             _ => Self::new(Code::Failed, message),
         }

@@ -199,3 +199,113 @@ async fn the_end_of_the_input_ends_every_session() {
         }
     );
 }
+
+impl Peer {
+    /// Starts a command on a terminal and waits for its first line to be `rdy`.
+    async fn on_terminal(&mut self, command: &str) -> Value {
+        let arguments = json!({ "command": command, "tty": { "rows": 24, "cols": 80 }, "yield_time_ms": 0, "timeout_ms": 20_000 });
+        let started = self.call("session_start", arguments).await;
+        let id = started["session_id"].clone();
+        let mut shown = started["stdout"].as_str().expect("text").to_owned();
+        while !shown.contains("rdy") {
+            let polled = self.call("session_poll", json!({ "session_id": id })).await;
+            assert_eq!(polled["phase"], "running", "{polled}");
+            shown.push_str(polled["stdout"].as_str().expect("text"));
+        }
+        id
+    }
+
+    /// Waits for the end, and tells what came until then.
+    async fn end(&mut self, id: &Value) -> (Value, String) {
+        let mut shown = String::new();
+        loop {
+            let polled = self.call("session_poll", json!({ "session_id": id })).await;
+            shown.push_str(polled["stdout"].as_str().expect("text"));
+            if polled["phase"] == "ended" {
+                return (polled["outcome"].clone(), shown);
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_program_on_a_terminal_sees_the_end_of_its_input() {
+    let mut peer = Peer::new().await;
+    let id = peer
+        .on_terminal("stty -echo; echo rdy; wc -c; read -r x; echo \"<$x>\"")
+        .await;
+    let part = json!({ "session_id": id, "input": "no line end", "yield_time_ms": 0 });
+    assert_eq!(peer.call("session_write", part).await["accepted_bytes"], 11);
+    for _ in 0..2 {
+        let closed = peer
+            .call("session_close_stdin", json!({ "session_id": id }))
+            .await;
+        assert_eq!(closed["stdin"], "closed", "{closed}");
+    }
+    let next = json!({ "session_id": id, "input": "next\n", "yield_time_ms": 0, "max_output_bytes": 128 });
+    let written = peer.call("session_write", next).await;
+    let (outcome, shown) = peer.end(&id).await;
+    let shown = format!("{}{shown}", written["stdout"].as_str().expect("text"));
+    assert_eq!(
+        outcome["status"],
+        json!({ "kind": "exited", "code": 0 }),
+        "{outcome}"
+    );
+    assert_eq!(outcome["output_complete"], true, "{outcome}");
+    assert_eq!(shown, "11\r\n<next>\r\n");
+}
+
+#[tokio::test]
+async fn what_a_terminal_cannot_take_is_refused_with_a_code() {
+    let mut peer = Peer::new().await;
+    let id = peer
+        .on_terminal("echo rdy; read -r x; stty raw -echo; echo raw; exec cat")
+        .await;
+    let long = json!({ "session_id": id, "input": "x".repeat(5000) });
+    let refused = peer.call("session_write", long.clone()).await;
+    let told =
+        ["code", "bytes", "limit_bytes", "accepted_bytes", "field"].map(|key| refused["error"][key].clone());
+    assert_eq!(
+        told,
+        [
+            json!("line_too_long"),
+            json!(5000),
+            json!(4095),
+            json!(0),
+            json!("input")
+        ],
+        "{refused}"
+    );
+    let line = json!({ "session_id": id, "input": "\n", "yield_time_ms": 0, "max_output_bytes": 128 });
+    let mut shown = peer.call("session_write", line).await["stdout"].to_string();
+    while !shown.contains("raw") {
+        let polled = peer.call("session_poll", json!({ "session_id": id })).await;
+        shown.push_str(polled["stdout"].as_str().expect("text"));
+    }
+    let refused = peer
+        .call("session_close_stdin", json!({ "session_id": id }))
+        .await;
+    assert_eq!(refused["error"]["code"], "terminal_raw", "{refused}");
+    assert_eq!(peer.call("session_write", long).await["accepted_bytes"], 5000);
+}
+
+#[tokio::test]
+async fn a_terminal_takes_another_size_and_a_pipe_none() {
+    let mut peer = Peer::new().await;
+    let command = "trap 'stty size; exit 0' WINCH; echo rdy; while :; do sleep 0.05; done";
+    let id = peer.on_terminal(command).await;
+    let size = json!({ "session_id": id, "rows": 40, "cols": 132 });
+    assert_eq!(peer.call("session_resize", size).await["rows"], 40);
+    assert_eq!(peer.end(&id).await.1, "40 132\r\n");
+    let piped = peer
+        .call(
+            "session_start",
+            json!({ "command": "exec sleep 60", "yield_time_ms": 0 }),
+        )
+        .await;
+    let size = json!({ "session_id": piped["session_id"], "rows": 40, "cols": 132 });
+    assert_eq!(
+        peer.call("session_resize", size).await["error"]["code"],
+        "no_terminal"
+    );
+}

@@ -1,10 +1,15 @@
 //! The only crate that knows the operating system: it starts processes, holds their trees, sees how they end.
 //!
-//! [`ProcessPort`] is what the actors need of a system; a scripted process replaces it in tests. [`UnixPort`] is
-//! Linux: pipes or a terminal, a session and process group for each leader, exits seen through pidfds. What holds a tree here is
-//! its process group and session, which is the weakest of the means: a descendant that starts a session of its own
-//! is not seen, and nothing ends the tree when the host dies. [`ProcessPort::capabilities`] and
-//! [`ProcessPort::containment`] say so before anything runs.
+//! [`ProcessPort`] is what the actors need of a system; a scripted process replaces it in tests. Linux has two: both
+//! give sessions pipes or a terminal, and a session and process group of their own.
+//!
+//! - [`GuardPort`] has a small process beside the host, the [`guard`], which starts sessions, holds each by the
+//!   strongest means that the machine has, and ends them all when the host dies.
+//! - [`UnixPort`] does without another process. What holds a tree there is its process group and session, which is
+//!   the weakest of the means: a descendant that starts a session of its own is not seen, and nothing ends the tree
+//!   when the host dies.
+//!
+//! [`ProcessPort::capabilities`] and [`ProcessPort::containment`] say before anything runs what holds it.
 //!
 //! # What a child gets
 //!
@@ -23,15 +28,20 @@
 //!
 //! # What has to be there
 //!
-//! Linux 5.4 (`waitid` on a pidfd) and glibc 2.34 (`posix_spawn_file_actions_addclosefrom_np`); Debian 12 with its
-//! glibc 2.36 is the oldest that is tested. Elsewhere the port is there, its implementation is not.
+//! Linux 5.4 (`waitid` on a pidfd; 5.7 for sessions in control groups) and glibc 2.34
+//! (`posix_spawn_file_actions_addclosefrom_np`); Debian 12 with its glibc 2.36 is the oldest that is tested.
+//! Elsewhere the port is there, its implementation is not.
 
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+pub mod guard;
 mod port;
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 pub mod terminal;
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 mod unix;
 
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+pub use guard::{GuardError, GuardOptions, GuardPort, GuardProgram, Preference};
 pub use port::{
     BoxFuture, InputSink, KillGuard, Leader, OutputSource, ProcessPort, SpawnRequest, Spawned, Tree,
 };

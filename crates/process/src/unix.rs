@@ -13,23 +13,23 @@ use procession_policy::Capabilities;
 use crate::port::{BoxFuture, ProcessPort, SpawnRequest, Spawned};
 
 pub(crate) mod descriptor;
-mod failure;
-mod signal;
-mod wait;
+pub(crate) mod failure;
+pub(crate) mod signal;
+pub(crate) mod wait;
 
-mod cwd;
-mod launch;
+pub(crate) mod cwd;
+pub(crate) mod launch;
 mod lookup;
-mod spawner;
+pub(crate) mod spawner;
 
 mod leader;
-mod pipe;
+pub(crate) mod pipe;
 
 mod group;
-mod process_table;
-mod sweeper;
+pub(crate) mod process_table;
+pub(crate) mod sweeper;
 
-mod probe;
+pub(crate) mod probe;
 
 #[cfg(test)]
 mod tests;

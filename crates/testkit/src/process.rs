@@ -20,6 +20,7 @@ use procession_core::{
     outcome::{UnknownStatus, Usage},
     session::Sight,
     spec::TerminalSize,
+    terminal::TerminalMode,
 };
 use procession_process::SpawnRequest;
 
@@ -267,6 +268,11 @@ impl ScriptedProcess {
     pub async fn input_closed(&self) {
         self.until("the end of the input", || self.is_input_closed())
             .await;
+    }
+
+    /// Changes how the terminal passes on what is typed; in lines, by the usual rules, unless said otherwise.
+    pub fn set_terminal_mode(&self, mode: TerminalMode) {
+        self.0.change(|state| state.input.mode = Some(mode));
     }
 
     /// The sizes that the terminal was set to.

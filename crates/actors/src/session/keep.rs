@@ -51,7 +51,7 @@ impl SessionState {
         match &mut self.redactors {
             None => self.keep_decided(stream, bytes, now),
             Some(redactors) => {
-                let bytes = redactors.of(stream).push(bytes);
+                let bytes = redactors.of(stream).push(&bytes);
                 self.keep_decided(stream, bytes, now)
             }
         }

@@ -86,9 +86,11 @@ impl Turn<'_> {
             let position = poll.query.cursor.unwrap_or(self.state.drained);
             poll.latest > now && self.show(&poll.query, position).0.is_empty()
         });
-        lock(&self.actor.parked).polls.extend(waits.map(|poll| ParkedPoll {
-            until: poll.latest,
-            ..poll
-        }));
+        lock(&self.actor.parked)
+            .polls
+            .extend(waits.map(|poll| ParkedPoll {
+                until: poll.latest,
+                ..poll
+            }));
     }
 }

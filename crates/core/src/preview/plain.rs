@@ -70,8 +70,7 @@ pub fn has_plain(capture: &Capture, position: ReadPosition, budget: OutputBudget
                 .range(stream, from)
                 .any(|piece| matches!(piece, Piece::Bytes { bytes, .. } if bytes.contains(&b'\n')))
         };
-        unread_bytes > 0
-            && (capture.is_closed(stream) || unread_bytes >= budget.bytes() as u64 || has_line())
+        unread_bytes > 0 && (capture.is_closed(stream) || unread_bytes >= budget.bytes() as u64 || has_line())
     })
 }
 
@@ -109,12 +108,12 @@ impl Unread {
         let from = position.min(total);
         let is_closed = capture.is_closed(stream);
         let last = total.saturating_sub(3).max(from)..total;
-        let held_bytes = if is_closed {
+        let incomplete = if is_closed {
             0
         } else {
             held_back(&bytes(capture, stream, last))
         };
-        let end = total.saturating_sub(held_bytes as u64);
+        let end = total.saturating_sub(incomplete as u64);
         let text_end = if is_closed { TextEnd::Closed } else { TextEnd::Open };
 
         let half = (budget as u64).saturating_mul(RENDERED_BUDGETS) / 2;
@@ -179,9 +178,8 @@ impl Unread {
         let tail = self.tail.as_ref().unwrap_or(&self.head);
         let (head_share, tail_share) = share(room, text.len(), tail.plain.text.len());
         let head_end = boundary::cut_at_most(text, head_share);
-        let is_all = self.tail.is_some()
-            && tail.start == PartStart::OfALine
-            && tail.plain.text.len() <= tail_share;
+        let is_all =
+            self.tail.is_some() && tail.start == PartStart::OfALine && tail.plain.text.len() <= tail_share;
         let tail_start = if is_all {
             0
         } else {

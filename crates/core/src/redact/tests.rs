@@ -15,7 +15,7 @@ fn redact(set: &SecretSet, pieces: &[&[u8]]) -> (String, u64) {
     let mut redactor = set.redactor().expect("there are secrets");
     let mut text = Vec::new();
     for piece in pieces {
-        text.extend_from_slice(&redactor.push(Bytes::copy_from_slice(piece)));
+        text.extend_from_slice(&redactor.push(&Bytes::copy_from_slice(piece)));
     }
     text.extend_from_slice(&redactor.flush());
     assert_eq!(redactor.held_bytes(), 0);
@@ -34,16 +34,13 @@ fn model(secrets: &[&str], text: &[u8]) -> (Vec<u8>, u64) {
             .filter(|secret| text[at..].starts_with(secret.as_bytes()))
             .map(|secret| secret.len())
             .max();
-        match here {
-            Some(length) => {
-                redacted.extend_from_slice(REPLACEMENT);
-                count += 1;
-                at += length;
-            }
-            None => {
-                redacted.push(text[at]);
-                at += 1;
-            }
+        if let Some(length) = here {
+            redacted.extend_from_slice(REPLACEMENT);
+            count += 1;
+            at += length;
+        } else {
+            redacted.push(text[at]);
+            at += 1;
         }
     }
     (redacted, count)
@@ -87,7 +84,12 @@ fn secrets_are_replaced_wherever_the_text_was_cut() {
     );
     // The one that begins first comes to nothing, the one within it does not.
     check(&["aaaabbbbccccX", "bbbbcccc"], "aaaabbbbccccY", "aaaa***Y", 1);
-    check(&["secret-1", "secret-2"], "secret-1secret-2secret-3", "******secret-3", 2);
+    check(
+        &["secret-1", "secret-2"],
+        "secret-1secret-2secret-3",
+        "******secret-3",
+        2,
+    );
 }
 
 #[test]
@@ -95,7 +97,7 @@ fn no_more_is_held_back_than_the_beginning_of_a_secret() {
     let set = set(&["> secret", "hunter2-hunter2"]);
     let mut redactor = set.redactor().expect("there are secrets");
     let mut check = |piece: &'static str, out: &str, held: usize| {
-        assert_eq!(redactor.push(Bytes::from_static(piece.as_bytes())), out);
+        assert_eq!(redactor.push(&Bytes::from_static(piece.as_bytes())), out);
         assert_eq!(redactor.held_bytes(), held, "{piece:?}");
     };
     check("name: ", "name: ", 0);
@@ -110,7 +112,7 @@ fn a_piece_without_a_secret_is_passed_on_as_it_is() {
     let set = set(&["hunter2-hunter2"]);
     let mut redactor = set.redactor().expect("there are secrets");
     let piece = Bytes::from(vec![b'x'; 100_000]);
-    assert_eq!(redactor.push(piece.clone()).as_ptr(), piece.as_ptr());
+    assert_eq!(redactor.push(&piece).as_ptr(), piece.as_ptr());
 }
 
 #[test]
@@ -156,7 +158,7 @@ fn nothing_shows_a_secret() {
     let mut redactor = set.redactor();
     let _ = redactor
         .as_mut()
-        .map(|redactor| redactor.push(Bytes::from_static(b"hunter2")));
+        .map(|redactor| redactor.push(&Bytes::from_static(b"hunter2")));
     let shown = format!("{secret:?} {set:?} {redactor:?}");
     assert!(!shown.contains("hunter"), "{shown}");
     // Bytes as numbers would be no better.
@@ -181,11 +183,11 @@ proptest! {
         let (mut redacted, mut rest) = (Vec::new(), text.as_slice());
         for cut in cuts {
             let (piece, behind) = rest.split_at(cut.min(rest.len()));
-            redacted.extend_from_slice(&redactor.push(Bytes::copy_from_slice(piece)));
+            redacted.extend_from_slice(&redactor.push(&Bytes::copy_from_slice(piece)));
             prop_assert!(redactor.held_bytes() < 12);
             rest = behind;
         }
-        redacted.extend_from_slice(&redactor.push(Bytes::copy_from_slice(rest)));
+        redacted.extend_from_slice(&redactor.push(&Bytes::copy_from_slice(rest)));
         redacted.extend_from_slice(&redactor.flush());
         prop_assert_eq!(String::from_utf8_lossy(&redacted), String::from_utf8_lossy(&expected));
         prop_assert_eq!(redactor.replacements(), count);

@@ -119,7 +119,7 @@ impl Line {
         }
     }
 
-    pub(super) const fn to_column(&mut self, column: usize) {
+    pub(super) const fn move_to(&mut self, column: usize) {
         let most = if self.cells.len() > MAX_COLUMN {
             self.cells.len()
         } else {
@@ -129,7 +129,7 @@ impl Line {
     }
 
     pub(super) const fn right(&mut self, columns: usize) {
-        self.to_column(self.column.saturating_add(columns));
+        self.move_to(self.column.saturating_add(columns));
     }
 
     pub(super) const fn left(&mut self, columns: usize) {
@@ -137,7 +137,7 @@ impl Line {
     }
 
     /// Moves the cursor to its line's end, if it is behind it.
-    pub(super) const fn to_end_at_most(&mut self) {
+    pub(super) const fn move_to_end_at_most(&mut self) {
         if self.column > self.cells.len() {
             self.column = self.cells.len();
         }
@@ -147,7 +147,7 @@ impl Line {
     /// filled in.
     pub(super) fn tab(&mut self, bytes: Range<u32>) -> usize {
         if self.column < self.cells.len() {
-            self.to_column((self.column / 8 + 1) * 8);
+            self.move_to((self.column / 8 + 1) * 8);
             return 0;
         }
         let filled = self.put(' ', bytes);
@@ -229,8 +229,11 @@ impl Line {
             };
             self.cells.splice(at..at, std::iter::repeat_n(blank, columns));
             let behind = self.marks.split_off(&at);
-            self.marks
-                .extend(behind.into_iter().map(|(column, marks)| (column + columns, marks)));
+            self.marks.extend(
+                behind
+                    .into_iter()
+                    .map(|(column, marks)| (column + columns, marks)),
+            );
             return columns;
         }
         0

@@ -91,7 +91,7 @@ impl Renderer {
     /// Where too many blanks were filled in, none are: few bytes must not become much text.
     const fn bound_blanks(&mut self) {
         if self.blanks_left == 0 {
-            self.line.to_end_at_most();
+            self.line.move_to_end_at_most();
         }
     }
 
@@ -164,7 +164,7 @@ impl Perform for Renderer {
 
     fn execute(&mut self, byte: u8) {
         match byte {
-            b'\r' => self.line.to_column(0),
+            b'\r' => self.line.move_to(0),
             0x08 => self.line.left(1),
             b'\t' => {
                 self.bound_blanks();
@@ -197,7 +197,7 @@ impl Perform for Renderer {
             ('K' | 'J', 2 | 3) => self.line.erase_all(),
             ('C' | 'a', _) => self.line.right(count),
             ('D', _) => self.line.left(count),
-            ('G' | '`', _) => self.line.to_column(count - 1),
+            ('G' | '`', _) => self.line.move_to(count - 1),
             ('P', _) => self.line.delete(count),
             ('@', _) => {
                 let filled = self.line.insert(count.min(self.blanks_left));
@@ -210,10 +210,9 @@ impl Perform for Renderer {
     }
 
     fn esc_dispatch(&mut self, intermediates: &[u8], _ignore: bool, byte: u8) {
-        match (intermediates, byte) {
-            // The next line, its like in place, the one before, and all anew.
-            ([], b'E' | b'D' | b'M' | b'c') => self.leave_line(),
-            _ => {}
+        // The next line, the one below, the one above, and all anew.
+        if let ([], b'E' | b'D' | b'M' | b'c') = (intermediates, byte) {
+            self.leave_line();
         }
     }
 }

@@ -77,8 +77,16 @@ fn step() -> impl Strategy<Value = Step> {
     let bytes = prop_oneof![
         vec(any::<u8>(), 0..40),
         Just("漢字😀e\u{301}".into()),
-        (0..70_u16, 0..70_u16, proptest::sample::select(b"ABCDEFGHJKLMPSTX@dr".to_vec()))
-            .prop_map(|(first, second, action)| [format!("\x1b[{first};{second}").as_bytes(), &[action]].concat()),
+        (
+            0..70_u16,
+            0..70_u16,
+            proptest::sample::select(b"ABCDEFGHJKLMPSTX@dr".to_vec())
+        )
+            .prop_map(|(first, second, action)| [
+                format!("\x1b[{first};{second}").as_bytes(),
+                &[action]
+            ]
+            .concat()),
         Just(b"\x1b[?1049h".to_vec()),
         Just(b"\x1b[?1049l".to_vec()),
         Just(b"\x1b[?6h\x1bM\x1b7\x1b8".to_vec()),

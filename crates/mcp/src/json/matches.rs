@@ -12,9 +12,7 @@ pub fn log_matches_value(matches: &LogMatches) -> Value {
     let found: Vec<_> = matches
         .matches
         .iter()
-        .map(|found| {
-            json!({ "offset": found.offset, "stream": found.stream.as_str(), "text": text(found) })
-        })
+        .map(|found| json!({ "offset": found.offset, "stream": found.stream.as_str(), "text": text(found) }))
         .collect();
     json!({ "matches": found, "next_offset": matches.next_offset, "at_end": matches.at_end })
 }

@@ -335,8 +335,7 @@ async fn a_call_that_cannot_be_done_is_an_error_with_code_and_numbers() {
 #[tokio::test]
 async fn a_search_tells_its_matches_and_what_was_clamped() {
     let mut peer = Peer::connected().await;
-    let arguments =
-        json!({ "session_id": READY, "pattern": "x", "from_offset": 3, "max_matches": 5000 });
+    let arguments = json!({ "session_id": READY, "pattern": "x", "from_offset": 3, "max_matches": 5000 });
     let answer = peer.answer(1, "session_search_log", arguments).await;
     let content = &answer["result"]["structuredContent"];
     assert_eq!(

@@ -16,11 +16,11 @@ use super::{
 
 /// A directory that can be entered.
 #[derive(Debug)]
-pub(super) struct Cwd {
+pub(crate) struct Cwd {
     /// The directory itself, which a renaming or a link in its path does not change.
-    pub(super) directory: OwnedFd,
+    pub(crate) directory: OwnedFd,
     /// Its path without links.
-    pub(super) path: PathBuf,
+    pub(crate) path: PathBuf,
 }
 
 /// The directory that was asked for, links followed: relative to the root, else to the host's own; the default is
@@ -29,7 +29,7 @@ pub(super) struct Cwd {
 /// # Errors
 /// [`StartFailure`] with place `cwd`. A root that is gone is reported only where it is needed to find the directory:
 /// an absolute one elsewhere is outside of it either way.
-pub(super) fn resolve(cwd: Option<&Path>, root: Option<&Path>) -> Result<Cwd, StartFailure> {
+pub(crate) fn resolve(cwd: Option<&Path>, root: Option<&Path>) -> Result<Cwd, StartFailure> {
     let asked = match (cwd, root) {
         (Some(cwd), Some(root)) => root.join(cwd),
         (Some(cwd), None) => cwd.to_owned(),

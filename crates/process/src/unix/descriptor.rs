@@ -12,13 +12,13 @@ const FIRST_ABOVE_STDIO: i32 = 3;
 
 /// A pipe, both ends closed on exec and blocking.
 #[derive(Debug)]
-pub(super) struct Pipe {
-    pub(super) reader: OwnedFd,
-    pub(super) writer: OwnedFd,
+pub(crate) struct Pipe {
+    pub(crate) reader: OwnedFd,
+    pub(crate) writer: OwnedFd,
 }
 
 /// Makes a pipe.
-pub(super) fn pipe() -> io::Result<Pipe> {
+pub(crate) fn pipe() -> io::Result<Pipe> {
     let (reader, writer) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
     Ok(Pipe {
         reader: above_stdio(reader)?,
@@ -27,7 +27,7 @@ pub(super) fn pipe() -> io::Result<Pipe> {
 }
 
 /// Opens `/dev/null` for reading.
-pub(super) fn null() -> io::Result<OwnedFd> {
+pub(crate) fn null() -> io::Result<OwnedFd> {
     above_stdio(rustix::fs::open(
         "/dev/null",
         OFlags::RDONLY | OFlags::CLOEXEC,

@@ -6,7 +6,7 @@ use procession_core::{StartFailure, StartFailureKind};
 use rustix::io::Errno;
 
 /// A failure for which the system gave no number.
-pub(super) fn of(kind: StartFailureKind, place: &str, subject: impl Into<String>) -> StartFailure {
+pub(crate) fn of(kind: StartFailureKind, place: &str, subject: impl Into<String>) -> StartFailure {
     StartFailure {
         kind,
         place: place.to_owned(),
@@ -16,7 +16,7 @@ pub(super) fn of(kind: StartFailureKind, place: &str, subject: impl Into<String>
 }
 
 /// A program that cannot be executed.
-pub(super) fn of_program(errno: Errno, program: &Path) -> StartFailure {
+pub(crate) fn of_program(errno: Errno, program: &Path) -> StartFailure {
     let kind = exec_kind(errno);
     let place = if kind == StartFailureKind::Exhausted {
         "host"
@@ -30,7 +30,7 @@ pub(super) fn of_program(errno: Errno, program: &Path) -> StartFailure {
 }
 
 /// A working directory that cannot be entered.
-pub(super) fn of_cwd(error: &io::Error, cwd: &Path) -> StartFailure {
+pub(crate) fn of_cwd(error: &io::Error, cwd: &Path) -> StartFailure {
     let kind = match error.raw_os_error().map(Errno::from_raw_os_error) {
         Some(Errno::NOENT | Errno::NAMETOOLONG) => StartFailureKind::NotFound,
         Some(Errno::NOTDIR) => StartFailureKind::NotADirectory,
@@ -50,7 +50,7 @@ pub(super) fn of_cwd(error: &io::Error, cwd: &Path) -> StartFailure {
 }
 
 /// Something of the host's own that cannot be had.
-pub(super) fn of_host(error: &io::Error, what: &str) -> StartFailure {
+pub(crate) fn of_host(error: &io::Error, what: &str) -> StartFailure {
     let kind = error.raw_os_error().map_or(StartFailureKind::Other, |errno| {
         resource_kind(Errno::from_raw_os_error(errno))
     });

@@ -15,17 +15,17 @@ use rustix::io::Errno;
 
 /// What is started, and with which descriptors; these have to lie above 2.
 #[derive(Debug)]
-pub(super) struct Launch<'a> {
-    pub(super) program: &'a CStr,
-    pub(super) argv: &'a [CString],
-    pub(super) environment: &'a [CString],
-    pub(super) cwd: BorrowedFd<'a>,
-    pub(super) streams: Streams<'a>,
+pub(crate) struct Launch<'a> {
+    pub(crate) program: &'a CStr,
+    pub(crate) argv: &'a [CString],
+    pub(crate) environment: &'a [CString],
+    pub(crate) cwd: BorrowedFd<'a>,
+    pub(crate) streams: Streams<'a>,
 }
 
 /// What becomes of 0, 1 and 2.
 #[derive(Debug)]
-pub(super) enum Streams<'a> {
+pub(crate) enum Streams<'a> {
     /// Input, output, error.
     Separate([BorrowedFd<'a>; 3]),
     /// The end of a terminal that becomes all three, and the controlling one; with its name below `/proc/self/fd`.
@@ -36,7 +36,7 @@ pub(super) enum Streams<'a> {
 ///
 /// Returns when the program runs or could not be executed; in the latter case the number is that of the `exec`, and
 /// the C library has reaped what it had started.
-pub(super) fn launch(launch: &Launch<'_>) -> Result<i32, Errno> {
+pub(crate) fn launch(launch: &Launch<'_>) -> Result<i32, Errno> {
     let attributes = Attributes::for_a_leader()?;
     let actions = Actions::for_streams(launch)?;
     let argv = pointers(launch.argv);

@@ -19,14 +19,14 @@ use crate::port::{BoxFuture, InputSink, OutputSource};
 
 /// The reading end of an output pipe.
 #[derive(Debug)]
-pub(super) struct PipeOutput(Receiver);
+pub(crate) struct PipeOutput(Receiver);
 
 impl PipeOutput {
     /// Registers the end with the runtime and makes it one that does not block.
     ///
     /// # Errors
     /// Where the runtime cannot take another descriptor.
-    pub(super) fn new(reader: OwnedFd) -> io::Result<Self> {
+    pub(crate) fn new(reader: OwnedFd) -> io::Result<Self> {
         Receiver::from_owned_fd(reader).map(Self)
     }
 
@@ -71,14 +71,14 @@ impl OutputSource for PipeOutput {
 
 /// The writing end of an input pipe.
 #[derive(Debug)]
-pub(super) struct PipeInput(Sender);
+pub(crate) struct PipeInput(Sender);
 
 impl PipeInput {
     /// Registers the end with the runtime and makes it one that does not block.
     ///
     /// # Errors
     /// Where the runtime cannot take another descriptor.
-    pub(super) fn new(writer: OwnedFd) -> io::Result<Self> {
+    pub(crate) fn new(writer: OwnedFd) -> io::Result<Self> {
         Sender::from_owned_fd(writer).map(Self)
     }
 

@@ -14,7 +14,7 @@ const LEAST_STRINGS_BYTES: u64 = 128 << 10;
 const MOST_STRINGS_BYTES: u64 = 6 << 20;
 
 /// What the port does, and what the host passes on: read anew each time, since a host may change its own limits.
-pub(super) fn capabilities(table: &ProcessTable) -> Capabilities {
+pub(crate) fn capabilities(table: &ProcessTable) -> Capabilities {
     let mechanism = Containment::PROCESS_GROUP.mechanism.as_str();
     let mut reach = if table.is_readable() {
         "the leader's process group and session; who starts a session of its own is not seen".to_owned()
@@ -90,7 +90,7 @@ fn inherited(table: &ProcessTable) -> Vec<(Field, Option<Value>)> {
 }
 
 /// What the system takes as arguments and environment: a quarter of the stack for all strings, within bounds.
-pub(super) fn exec_limits() -> ExecLimits {
+pub(crate) fn exec_limits() -> ExecLimits {
     let page = u64::try_from(rustix::param::page_size()).unwrap_or(4096);
     let stack = rustix::process::getrlimit(Resource::Stack)
         .current

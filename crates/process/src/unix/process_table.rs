@@ -20,23 +20,23 @@ const DIRECTORY_BYTES: usize = 8 * 1024;
 
 /// `/proc`, where it is the one of our own pid namespace.
 #[derive(Debug)]
-pub(super) struct ProcessTable {
+pub(crate) struct ProcessTable {
     proc: Option<OwnedFd>,
     loadavg: Option<OwnedFd>,
 }
 
 /// A process of a session, alive, not its leader.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Member {
+pub(crate) struct Member {
     /// Its pid.
-    pub(super) pid: i32,
+    pub(crate) pid: i32,
     /// Its process group.
-    pub(super) group: i32,
+    pub(crate) group: i32,
 }
 
 impl ProcessTable {
     /// The table of this process's own pid namespace.
-    pub(super) fn open() -> Self {
+    pub(crate) fn open() -> Self {
         let open = |dir: BorrowedFd<'_>, path: &str, flags| {
             let opened = rustix::fs::openat(dir, path, flags | OFlags::CLOEXEC, Mode::empty()).ok()?;
             above_stdio(opened).ok()
@@ -49,7 +49,7 @@ impl ProcessTable {
     }
 
     /// Whether there is one.
-    pub(super) fn is_readable(&self) -> bool {
+    pub(crate) fn is_readable(&self) -> bool {
         self.proc.is_some()
     }
 
@@ -64,7 +64,7 @@ impl ProcessTable {
     ///
     /// What could deceive it takes privileges over the namespace: to set the last pid by hand, or to start a process
     /// with a chosen pid, as restoring a checkpoint does.
-    pub(super) fn is_newest(&self, pid: i32) -> bool {
+    pub(crate) fn is_newest(&self, pid: i32) -> bool {
         self.last_pid() == Some(pid)
     }
 
@@ -77,7 +77,7 @@ impl ProcessTable {
     /// The members of sessions, by the pids of their leaders; a leader without members has no entry.
     ///
     /// A job that a shell put into a group of its own is a member; who started a session of its own is not.
-    pub(super) fn members(&self, leaders: &BTreeSet<i32>) -> BTreeMap<i32, Vec<Member>> {
+    pub(crate) fn members(&self, leaders: &BTreeSet<i32>) -> BTreeMap<i32, Vec<Member>> {
         let mut members: BTreeMap<i32, Vec<Member>> = BTreeMap::new();
         let seen = self.for_each(|pid, stat| {
             if stat.is_alive() && leaders.contains(&stat.session) && pid != stat.session {
@@ -94,18 +94,18 @@ impl ProcessTable {
     }
 
     /// Whether a process is a living member of a leader's session now.
-    pub(super) fn is_member(&self, pid: i32, leader: i32) -> bool {
+    pub(crate) fn is_member(&self, pid: i32, leader: i32) -> bool {
         let Some(proc) = &self.proc else { return false };
         read_stat(proc.as_fd(), pid).is_some_and(|stat| stat.is_alive() && stat.session == leader)
     }
 
     /// A line of our own `status`, by its name.
-    pub(super) fn own_status(&self, name: &str) -> Option<String> {
+    pub(crate) fn own_status(&self, name: &str) -> Option<String> {
         own_status(self.proc.as_ref()?.as_fd(), name)
     }
 
     /// A small file of our own, for example `oom_score_adj`.
-    pub(super) fn own_file(&self, name: &str) -> Option<String> {
+    pub(crate) fn own_file(&self, name: &str) -> Option<String> {
         read_text(self.proc.as_ref()?.as_fd(), &format!("self/{name}"))
     }
 

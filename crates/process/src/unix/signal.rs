@@ -17,7 +17,7 @@ use rustix::io::Errno;
 use super::PortError;
 
 /// Sends a signal to a process group.
-pub(super) fn send_to_group(group: i32, signal: i32) -> Result<(), Errno> {
+pub(crate) fn send_to_group(group: i32, signal: i32) -> Result<(), Errno> {
     // 0 and 1 would be our own group and everybody.
     if group <= 1 {
         return Err(Errno::SRCH);
@@ -28,7 +28,7 @@ pub(super) fn send_to_group(group: i32, signal: i32) -> Result<(), Errno> {
 }
 
 /// Sends a signal to the process that a pidfd names.
-pub(super) fn send_to_pidfd(pidfd: BorrowedFd<'_>, signal: i32) -> Result<(), Errno> {
+pub(crate) fn send_to_pidfd(pidfd: BorrowedFd<'_>, signal: i32) -> Result<(), Errno> {
     let no_siginfo = ptr::null::<libc::siginfo_t>();
     // SAFETY: the descriptor is open for the length of the call, and a null `siginfo` is what `kill` would send.
     let result = unsafe {
@@ -44,7 +44,7 @@ pub(super) fn send_to_pidfd(pidfd: BorrowedFd<'_>, signal: i32) -> Result<(), Er
 }
 
 /// Keeps all signals away from the calling thread, so that the embedding program's handlers do not run on it.
-pub(super) fn block_all() {
+pub(crate) fn block_all() {
     if let Err(error) = SigSet::all().thread_block() {
         tracing::warn!(%error, "signals could not be blocked on a thread of the port");
     }
@@ -55,7 +55,7 @@ pub(super) fn block_all() {
 /// There is no flag for that on a pipe, and to ignore SIGPIPE would change the embedding program. So the signal is
 /// blocked on this thread for the length of the write, and taken back where the write raised it: the system sends it
 /// to the very thread that wrote. One that was pending before is left pending.
-pub(super) fn write_without_sigpipe(descriptor: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<usize> {
+pub(crate) fn write_without_sigpipe(descriptor: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<usize> {
     let mut sigpipe = SigSet::empty();
     sigpipe.add(Named::SIGPIPE);
     let before = sigpipe.thread_swap_mask(SigmaskHow::SIG_BLOCK)?;
@@ -90,7 +90,7 @@ fn take_back(signals: &SigSet) {
 }
 
 /// Whether the system throws exit statuses away because SIGCHLD is ignored.
-pub(super) fn is_sigchld_ignored() -> bool {
+pub(crate) fn is_sigchld_ignored() -> bool {
     sigchld().is_ok_and(|action| discards_statuses(&action))
 }
 

@@ -191,17 +191,18 @@ fn answer(reply: Reply, result: Result<Launched, StartFailure>) {
 
 /// All that a start needs.
 #[derive(Debug)]
-struct Prepared {
-    found: PathBuf,
-    program: CString,
-    argv: Vec<CString>,
-    environment: Vec<CString>,
-    cwd: Cwd,
-    streams: Streams,
+pub(crate) struct Prepared {
+    pub(crate) found: PathBuf,
+    pub(crate) program: CString,
+    pub(crate) argv: Vec<CString>,
+    pub(crate) environment: Vec<CString>,
+    pub(crate) cwd: Cwd,
+    pub(crate) streams: Streams,
 }
 
 impl Prepared {
-    fn new(request: &SpawnRequest) -> Result<Self, StartFailure> {
+    /// Looks up all that is named, and opens all that is needed.
+    pub(crate) fn new(request: &SpawnRequest) -> Result<Self, StartFailure> {
         let cwd = cwd::resolve(request.cwd.as_deref(), request.root.as_deref())?;
         let name = request.argv.first().map(OsString::as_os_str).unwrap_or_default();
         let found = lookup::find(name, request.environment.get("PATH"), cwd.directory.as_fd())?;
@@ -253,7 +254,7 @@ impl Prepared {
 
 /// The descriptors of a start.
 #[derive(Debug)]
-enum Streams {
+pub(crate) enum Streams {
     Pipes(Pipes),
     Terminal {
         pair: TerminalPair,
@@ -264,7 +265,7 @@ enum Streams {
 
 /// What the host keeps of them.
 #[derive(Debug)]
-enum Ends {
+pub(crate) enum Ends {
     Pipes {
         outputs: Vec<(StreamId, OwnedFd)>,
         input: Option<OwnedFd>,
@@ -301,7 +302,8 @@ impl Streams {
         }
     }
 
-    fn into_ends(self) -> Ends {
+    /// What the host keeps; the child's ends are closed.
+    pub(crate) fn into_ends(self) -> Ends {
         match self {
             Self::Terminal { pair, .. } => Ends::Terminal(pair),
             Self::Pipes(Pipes { outputs, input, .. }) => Ends::Pipes { outputs, input },
@@ -311,11 +313,11 @@ impl Streams {
 
 /// Three ends for the child, the others for the host.
 #[derive(Debug)]
-struct Pipes {
-    stdin: OwnedFd,
-    stdout: OwnedFd,
+pub(crate) struct Pipes {
+    pub(crate) stdin: OwnedFd,
+    pub(crate) stdout: OwnedFd,
     /// None where standard output takes both.
-    stderr: Option<OwnedFd>,
+    pub(crate) stderr: Option<OwnedFd>,
     outputs: Vec<(StreamId, OwnedFd)>,
     input: Option<OwnedFd>,
 }

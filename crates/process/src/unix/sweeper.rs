@@ -35,8 +35,8 @@ use super::{
 
 /// How long a sweep goes on where some do not go away: a loaded machine takes its time to let the killed die.
 const SWEEP_TIME: Duration = Duration::from_millis(1_500);
-/// The same where nobody waits for the end of it.
-const UNAWAITED_SWEEP_TIME: Duration = Duration::from_secs(10);
+/// How often a sweep looks at the most.
+const MAX_ROUNDS: u32 = 20;
 /// How many of those that a round killed are waited for; the next look shows the others.
 const MAX_AWAITED: usize = 64;
 /// How long the thread pauses where the system refuses to let it wait.
@@ -291,6 +291,7 @@ struct Sweep {
     then: Then,
     /// When its time is over; it begins with the first look.
     ends_at: Option<Instant>,
+    rounds: u32,
     killed: BTreeSet<u32>,
     /// Of those that were killed some, until they are gone.
     victims: Vec<OwnedFd>,
@@ -301,16 +302,6 @@ struct Sweep {
 enum Then {
     Answer(oneshot::Sender<TreeReport>),
     Reap,
-}
-
-impl Then {
-    /// How long the sweep may go on.
-    fn time(&self) -> Duration {
-        match self {
-            Self::Answer(_) => SWEEP_TIME,
-            Self::Reap => UNAWAITED_SWEEP_TIME,
-        }
-    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -325,6 +316,7 @@ impl Sweep {
             pin,
             then,
             ends_at: None,
+            rounds: 0,
             killed: BTreeSet::new(),
             victims: Vec::new(),
         }
@@ -338,7 +330,7 @@ impl Sweep {
         }
     }
 
-    /// Kills who is there; also at the last look, so that nobody who was seen was spared.
+    /// Kills who is there.
     fn advance(
         &mut self,
         table: &ProcessTable,
@@ -348,11 +340,12 @@ impl Sweep {
         let process = self.pin.process();
         let leader = process.pid();
         let members = of(members, leader);
-        if members.is_empty() {
+        let is_over = self.rounds >= MAX_ROUNDS || self.ends_at.is_some_and(|ends_at| ends_at <= now);
+        if members.is_empty() || is_over {
             return Progress::Done;
         }
-        let time = self.then.time();
-        let ends_at = *self.ends_at.get_or_insert_with(|| now + time);
+        self.ends_at.get_or_insert(now + SWEEP_TIME);
+        self.rounds += 1;
         self.victims.clear();
         if members.iter().any(|member| member.group == leader) {
             // At one stroke, so that none of them starts another one meanwhile.
@@ -371,7 +364,7 @@ impl Sweep {
                 self.victims.extend(victim);
             }
         }
-        if was_one_met && now < ends_at {
+        if was_one_met {
             Progress::GoesOn
         } else {
             Progress::Done
@@ -395,16 +388,7 @@ impl Sweep {
                     sight: Sight::Partial,
                 });
             }
-            Then::Reap => {
-                if !alive.is_empty() {
-                    tracing::warn!(
-                        leader = process.pid(),
-                        ?alive,
-                        "processes of an abandoned session are left"
-                    );
-                }
-                process.reap();
-            }
+            Then::Reap => drop(process.reap()),
         }
     }
 }
@@ -412,7 +396,12 @@ impl Sweep {
 /// Signals a member that was seen, and gives its pidfd; nothing where it is gone in the meantime.
 ///
 /// The pidfd comes first and the look second: what it names then is a member, whoever had the pid before.
-fn signal_member(table: &ProcessTable, leader: i32, pid: i32, number: i32) -> Result<Option<OwnedFd>, Errno> {
+pub(crate) fn signal_member(
+    table: &ProcessTable,
+    leader: i32,
+    pid: i32,
+    number: i32,
+) -> Result<Option<OwnedFd>, Errno> {
     let Some(named) = Pid::from_raw(pid) else {
         return Ok(None);
     };

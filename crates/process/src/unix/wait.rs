@@ -20,7 +20,7 @@ use tokio::io::{Interest, unix::AsyncFd};
 
 /// Whether the child is still there after a look.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Mode {
+pub(crate) enum Mode {
     /// It is.
     Peek,
     /// It is not, where it had ended.
@@ -29,7 +29,7 @@ pub(super) enum Mode {
 
 /// What a look at a child shows.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Seen {
+pub(crate) enum Seen {
     /// It has not ended.
     Running,
     /// It has ended.
@@ -41,7 +41,7 @@ pub(super) enum Seen {
 }
 
 /// Looks at a child; never waits.
-pub(super) fn look(pidfd: BorrowedFd<'_>, mode: Mode) -> Seen {
+pub(crate) fn look(pidfd: BorrowedFd<'_>, mode: Mode) -> Seen {
     let keep = if mode == Mode::Peek { libc::WNOWAIT } else { 0 };
     loop {
         let mut seen = MaybeUninit::<libc::siginfo_t>::zeroed();
@@ -75,14 +75,14 @@ pub(super) fn look(pidfd: BorrowedFd<'_>, mode: Mode) -> Seen {
 ///
 /// # Errors
 /// Where the runtime cannot take another descriptor.
-pub(super) fn watch(pidfd: Arc<OwnedFd>) -> io::Result<AsyncFd<Arc<OwnedFd>>> {
+pub(crate) fn watch(pidfd: Arc<OwnedFd>) -> io::Result<AsyncFd<Arc<OwnedFd>>> {
     // SAFETY: what is registered owns the descriptor, so that it stays open and the same until it is taken off.
     let watched = unsafe { AsyncFd::register_with_interest(pidfd, Interest::READABLE) };
     Ok(watched?)
 }
 
 /// Waits for a child that was killed, and reaps it.
-pub(super) fn reap_killed(pid: i32) {
+pub(crate) fn reap_killed(pid: i32) {
     loop {
         // SAFETY: a null status is not written to.
         let result = unsafe { libc::waitpid(pid, std::ptr::null_mut(), 0) };

@@ -92,20 +92,20 @@ pub(crate) struct Finished {
     pub(crate) stderr: String,
 }
 
-pub(crate) async fn spawn(port: &UnixPort, request: SpawnRequest) -> Spawned {
+pub(crate) async fn spawn(port: &impl ProcessPort, request: SpawnRequest) -> Spawned {
     bounded("a start", port.spawn(request))
         .await
         .expect("a process that starts")
 }
 
-pub(crate) async fn failure(port: &UnixPort, request: SpawnRequest) -> StartFailure {
+pub(crate) async fn failure(port: &impl ProcessPort, request: SpawnRequest) -> StartFailure {
     bounded("a start", port.spawn(request))
         .await
         .expect_err("a process that cannot start")
 }
 
 /// Runs a session to the end of its output and its leader.
-pub(crate) async fn run(port: &UnixPort, request: SpawnRequest) -> Finished {
+pub(crate) async fn run(port: &impl ProcessPort, request: SpawnRequest) -> Finished {
     finish(spawn(port, request).await).await
 }
 

@@ -13,7 +13,7 @@ use procession_core::{
     terminal::{LineRules, MAX_LINE_BYTES, PendingLine, TerminalMode},
 };
 use procession_policy::Level;
-use procession_process::{InputSink, OutputSource, ProcessPort, SpawnRequest, Spawned, UnixPort};
+use procession_process::{InputSink, OutputSource, ProcessPort, SpawnRequest, Spawned};
 
 use super::support::{
     argv, bounded, exited, in_own_host, is_alive, output, port, read_some, read_to_end, spawn, until,
@@ -39,7 +39,7 @@ struct OnTerminal {
 }
 
 impl OnTerminal {
-    async fn start(port: &UnixPort, request: SpawnRequest) -> Self {
+    async fn start(port: &impl ProcessPort, request: SpawnRequest) -> Self {
         Self {
             session: spawn(port, request).await,
             seen: BytesMut::new(),
@@ -93,7 +93,7 @@ impl OnTerminal {
     }
 }
 
-async fn run(port: &UnixPort, request: SpawnRequest) -> (Status, String) {
+async fn run(port: &impl ProcessPort, request: SpawnRequest) -> (Status, String) {
     OnTerminal::start(port, request).await.end().await
 }
 
@@ -233,7 +233,7 @@ async fn output_goes_on_behind_the_leaders_exit() {
 }
 
 /// Types, ends the file as often as is said to be needed, and tells what two readers got.
-async fn two_readers(port: &UnixPort, typed: &[u8]) -> (String, String) {
+async fn two_readers(port: &impl ProcessPort, typed: &[u8]) -> (String, String) {
     let command = "stty -echo; echo rdy; wc -c; echo next; read -r x; echo \"<$x>\"";
     let mut session = OnTerminal::start(port, sh(command)).await;
     session.expect("rdy\r\n").await;

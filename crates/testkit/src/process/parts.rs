@@ -11,6 +11,7 @@ use procession_core::{
     outcome::{ObservedBy, StepEffect, Usage},
     session::TreeReport,
     spec::TerminalSize,
+    terminal::TerminalMode,
 };
 use procession_process::{BoxFuture, InputSink, Leader, OutputSource, SpawnRequest, Tree};
 use tokio::{sync::Notify, time::Instant};
@@ -176,6 +177,10 @@ impl InputSink for PlayedInput {
             input.written.extend_from_slice(accepted);
             Ok(accepted.len())
         })
+    }
+
+    fn terminal(&self) -> Option<TerminalMode> {
+        self.0.look(|state| state.input.mode.clone())
     }
 }
 

@@ -9,6 +9,7 @@ use procession_core::{
     Containment, Field, StartFailure, StreamId,
     containment::{CrashPromise, EmptyPromise, KillPromise, Mechanism},
     spec::{ExecLimits, StdinMode, StreamMode},
+    terminal::{LineRules, TerminalMode},
 };
 use procession_policy::{Capabilities, Capability, Channel, Level};
 use procession_process::{
@@ -164,6 +165,9 @@ impl Inner {
         };
         let mut state = State::new(streams);
         state.is_unkillable = script.is_unkillable;
+        state.input.mode = request
+            .terminal
+            .map(|_| TerminalMode::Lines(LineRules::default()));
         state.reactions = script.reactions.into_iter().collect();
         for descendant in script.descendants {
             state.fork(descendant);

@@ -11,6 +11,7 @@ use procession_core::{
     outcome::{StepEffect, Usage},
     session::{Sight, TreeReport},
     spec::TerminalSize,
+    terminal::TerminalMode,
 };
 
 use super::script::{Descendant, DiesOf, Steps};
@@ -99,6 +100,8 @@ pub(super) struct InputPipe {
     pub(super) written: Vec<u8>,
     pub(super) is_reader_closed: bool,
     pub(super) is_writer_closed: bool,
+    /// How the terminal passes input on; none where it is a pipe.
+    pub(super) mode: Option<TerminalMode>,
 }
 
 impl InputPipe {
@@ -123,6 +126,7 @@ impl State {
                 written: Vec::new(),
                 is_reader_closed: false,
                 is_writer_closed: false,
+                mode: None,
             },
             reactions: BTreeMap::new(),
             signals: Vec::new(),

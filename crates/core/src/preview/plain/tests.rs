@@ -14,10 +14,14 @@ fn captured(bytes: &[u8]) -> Capture {
 
 fn closed(bytes: &[u8]) -> Capture {
     let mut capture = captured(bytes);
-    StreamId::ALL
-        .into_iter()
-        .for_each(|stream| capture.close(stream));
+    close(&mut capture);
     capture
+}
+
+fn close(capture: &mut Capture) {
+    for stream in StreamId::ALL {
+        capture.close(stream);
+    }
 }
 
 fn at(stdout: usize) -> ReadPosition {
@@ -82,7 +86,11 @@ fn few_bytes_do_not_become_much_text() {
     for sequence in ["\x1b[999Cx\n", "\x1b[999Gx\n", "a\r\x1b[999@\n", "\x1b[999G\t\n"] {
         let bytes = sequence.repeat(20_000);
         let text = render(&[], bytes.as_bytes(), TextEnd::Closed).text;
-        assert!(text.len() <= 2 * bytes.len() + 8192, "{sequence:?}: {}", text.len());
+        assert!(
+            text.len() <= 2 * bytes.len() + 8192,
+            "{sequence:?}: {}",
+            text.len()
+        );
     }
 }
 
@@ -91,7 +99,11 @@ fn an_unfinished_line_is_left_to_the_next_reading_behind_a_whole_one() {
     let check = |bytes: &[u8], expected: &str, next: usize| {
         let capture = captured(bytes);
         let reading = read_plain(&capture, ReadPosition::START, OutputBudget::DEFAULT);
-        assert_eq!((reading.stdout.as_str(), reading.next), (expected, at(next)), "{bytes:?}");
+        assert_eq!(
+            (reading.stdout.as_str(), reading.next),
+            (expected, at(next)),
+            "{bytes:?}"
+        );
         assert_eq!(reading.omitted, []);
     };
     check(b"a\nb", "a\n", 2);
@@ -187,7 +199,7 @@ fn it_is_time_to_read_when_a_line_is_whole_or_nothing_follows() {
     check(&captured(b"\r 10%\r 20%"), 0, false);
     check(&captured(b"a\nb"), 0, true);
     check(&captured(b"a\nb"), 2, false);
-    check(&captured(&[b'x'; 40_000]), 0, true);
+    check(&captured(&b"x".repeat(40_000)), 0, true);
     check(&closed(b"a"), 0, true);
     check(&closed(b"a"), 1, false);
 }
@@ -209,7 +221,7 @@ proptest! {
             }
         }
         capture.push(STDOUT, Bytes::copy_from_slice(rest));
-        StreamId::ALL.into_iter().for_each(|stream| capture.close(stream));
+        close(&mut capture);
         let reading = read_plain(&capture, position, OutputBudget::MAX);
         text.push_str(&reading.stdout);
         prop_assert_eq!(reading.next, at(bytes.len()));
@@ -233,7 +245,7 @@ proptest! {
             text.push_str(&reading.stdout);
         }
         capture.push(STDOUT, Bytes::copy_from_slice(rest));
-        StreamId::ALL.into_iter().for_each(|stream| capture.close(stream));
+        close(&mut capture);
         text.push_str(&read_plain(&capture, position, OutputBudget::MAX).stdout);
         prop_assert_eq!(text, whole(bytes.as_bytes()));
     }
@@ -253,7 +265,7 @@ proptest! {
             capture.push(StreamId::Stderr, Bytes::copy_from_slice(&piece[piece.len() / 2..]));
         }
         if is_closed {
-            StreamId::ALL.into_iter().for_each(|stream| capture.close(stream));
+            close(&mut capture);
         }
         let from = position.index(bytes.len() + 5);
         let position = ReadPosition { stdout: from as u64, stderr: from as u64 / 2 };

@@ -1,0 +1,343 @@
+//! What becomes of sessions when the host dies, and what they inherit of it while it lives.
+
+use std::{
+    io::{BufRead, BufReader},
+    process::Stdio,
+    time::Duration,
+};
+
+use procession_core::{Field, Status, StreamId, Value, containment::Mechanism};
+use procession_process::ProcessPort;
+
+use crate::support::{
+    Adjust, RUNG, argv, bash, children_of, exited, has, in_own_host, is_alive, is_own_host, output, own_host,
+    port, ports, read_line, read_to_end, run, runtime, spawn, until,
+};
+
+/// Prints what it says on a line of its own, for the test that started this host.
+#[expect(
+    clippy::print_stdout,
+    reason = "that is how a host in a process of its own speaks"
+)]
+fn say(what: &str) {
+    println!("\nhost says: {what}");
+}
+
+/// A host in a process of its own that is to be killed.
+struct Doomed(std::process::Child, BufReader<std::process::ChildStdout>);
+
+impl Doomed {
+    fn start(test: &str, rung: Mechanism) -> Self {
+        let mut child = own_host(test, "")
+            .env(RUNG, rung.as_str())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("a host");
+        let output = BufReader::new(child.stdout.take().expect("its output"));
+        Self(child, output)
+    }
+
+    /// What it says next; empty where it ends first.
+    fn says(&mut self) -> String {
+        let mut line = String::new();
+        while self.1.read_line(&mut line).expect("a line") > 0 {
+            if let Some((_, said)) = line.split_once("host says: ") {
+                return said.trim().to_owned();
+            }
+            line.clear();
+        }
+        String::new()
+    }
+
+    fn kill(mut self) {
+        self.0.kill().expect("a host that can be killed");
+        self.0.wait().expect("its end");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_that_hangs_up_on_its_host_dies_with_it() {
+    // Told apart by a name that only they have.
+    for (rung, port) in ports() {
+        drop(port);
+        let mut host = Doomed::start("host::a_host_that_is_to_be_killed_runs_sessions", rung);
+        let said = host.says();
+        let pids: Vec<u32> = said.split(' ').map(|pid| pid.parse().expect("a pid")).collect();
+        assert!(pids.iter().all(|pid| is_alive(*pid)), "{pids:?}");
+        host.kill();
+        until(&format!("all of {pids:?} are gone on {}", rung.as_str()), || {
+            !pids.iter().any(|pid| is_alive(*pid))
+        })
+        .await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_host_that_is_killed_around_a_start_leaves_nobody() {
+    for (rung, port) in ports() {
+        drop(port);
+        for round in 0..12_u64 {
+            let folder = tempfile::tempdir().unwrap();
+            let mark = folder.path().join("alive");
+            let mut host = Doomed::start("host::a_host_that_is_to_be_killed_starts_one", rung);
+            assert_eq!(host.says(), "ready");
+            // Who is started from here on holds this file open.
+            std::fs::write(&mark, "").unwrap();
+            tokio::time::sleep(Duration::from_micros(round * 150)).await;
+            host.kill();
+            until(&format!("nobody is left on {}", rung.as_str()), || {
+                own_sleepers().is_empty()
+            })
+            .await;
+        }
+    }
+}
+
+/// The sleepers that hosts of this test have started, by how long they sleep.
+fn own_sleepers() -> Vec<u32> {
+    let entries = std::fs::read_dir("/proc").expect("processes");
+    entries
+        .filter_map(|entry| {
+            let entry = entry.ok()?;
+            let pid = entry.file_name().to_str()?.parse().ok()?;
+            let line = std::fs::read(entry.path().join("cmdline")).ok()?;
+            (line == SLEEPER.replace(' ', "\0").as_bytes() && is_alive(pid)).then_some(pid)
+        })
+        .collect()
+}
+
+/// Nobody else on this machine sleeps for so long.
+const SLEEPER: &str = "sleep 98765.4321\0";
+
+#[test]
+fn a_host_that_is_to_be_killed_runs_sessions() {
+    if !is_own_host() {
+        // What it does when it is one is looked at by the tests above; here that it says something at all.
+        let mut host = Doomed::start(
+            "host::a_host_that_is_to_be_killed_runs_sessions",
+            Mechanism::ProcessGroup,
+        );
+        assert!(host.says().contains(' '));
+        host.kill();
+        return;
+    }
+    runtime().block_on(async {
+        let port = port();
+        let mut pids = vec![port.guard_pid()];
+        let mut sessions = Vec::new();
+        for command in [
+            "sleep 300 & echo up; wait",
+            "setsid sleep 300 & echo up; wait",
+            "(setsid sleep 300 &) ; trap '' TERM HUP INT; echo up; sleep 300",
+        ] {
+            let session = spawn(&port, bash(command)).await;
+            read_line(output(&session, StreamId::Stdout)).await;
+            pids.push(session.pid);
+            sessions.push(session);
+        }
+        let mut below = children_of(port.guard_pid());
+        while let Some(pid) = below.pop() {
+            pids.push(pid);
+            below.extend(children_of(pid));
+        }
+        let pids: Vec<String> = pids.iter().map(u32::to_string).collect();
+        say(&pids.join(" "));
+        std::future::pending::<()>().await;
+    });
+}
+
+#[test]
+fn a_host_that_is_to_be_killed_starts_one() {
+    if !is_own_host() {
+        let mut host = Doomed::start(
+            "host::a_host_that_is_to_be_killed_starts_one",
+            Mechanism::ProcessGroup,
+        );
+        assert_eq!(host.says(), "ready");
+        host.kill();
+        return;
+    }
+    runtime().block_on(async {
+        let port = port();
+        say("ready");
+        let mut sessions = Vec::new();
+        loop {
+            let started = port
+                .spawn(bash(&format!("{0} & {0}", SLEEPER.trim_end_matches('\0'))))
+                .await;
+            sessions.extend(started);
+            if sessions.len() > 20 {
+                std::future::pending::<()>().await;
+            }
+        }
+    });
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_host_and_its_guard_leave_that_die_together_is_ended_by_the_next_guard() {
+    let rung = Mechanism::Cgroup;
+    let Some(port) = crate::support::port_on(rung) else {
+        return;
+    };
+    drop(port);
+    let mut host = Doomed::start("host::a_host_that_is_to_be_killed_runs_sessions", rung);
+    let said = host.says();
+    let pids: Vec<u32> = said.split(' ').map(|pid| pid.parse().expect("a pid")).collect();
+    // Stopped, so that neither sees the other's end before its own.
+    let (guard, sessions) = pids.split_first().expect("a guard");
+    crate::support::send(*guard, rustix::process::Signal::STOP);
+    host.kill();
+    crate::support::send(*guard, rustix::process::Signal::KILL);
+    until("the guard is gone", || !is_alive(*guard)).await;
+    // Leaders end with the guard, others do not.
+    assert!(sessions.iter().any(|pid| is_alive(*pid)), "{sessions:?}");
+    let next = crate::support::port_on(rung).expect("the next guard");
+    until("all are gone", || !sessions.iter().any(|pid| is_alive(*pid))).await;
+    drop(next);
+}
+
+#[test]
+fn adopted_orphans_are_reaped_while_leaders_wait_to_be() {
+    for (rung, port) in ports() {
+        runtime().block_on(async {
+            // A leader that has ended and is not reaped for as long as this goes on.
+            let waiting = spawn(&port, argv(&["true"])).await;
+            exited(&waiting).await;
+            for _ in 0..20 {
+                let session = spawn(&port, bash("(sleep 0.05 &); exit 0")).await;
+                exited(&session).await;
+                session.guard.disarm();
+            }
+            until(&format!("no zombie is left on {}", rung.as_str()), || {
+                children_of(port.guard_pid())
+                    .into_iter()
+                    .all(|pid| pid == waiting.pid || crate::support::state(pid) != Some('Z'))
+            })
+            .await;
+            until("their leaders are reaped", || {
+                children_of(port.guard_pid()).len() <= 1
+            })
+            .await;
+            drop(waiting);
+        });
+    }
+}
+
+#[test]
+fn sessions_run_under_a_host_that_is_the_first_process() {
+    if !has("unshare") {
+        return;
+    }
+    let name = "host::sessions_run_under_a_host_that_is_the_first_process";
+    if !rustix::process::geteuid().is_root() {
+        crate::support::tell("skipped: only root makes the namespace for this");
+        return;
+    }
+    // The program itself becomes the first process.
+    let prepare = "[ $$ = 1 ] || exec unshare -pf --mount-proc --kill-child bash --noprofile --norc -c 'exec \"$@\"' bash \"$@\"";
+    in_own_host(name, prepare, || async {
+        assert_eq!(std::process::id(), 1);
+        for (rung, port) in ports() {
+            for _ in 0..10 {
+                let session = spawn(&port, bash("(sleep 0.05 >/dev/null 2>&1 &); echo up; exit 0")).await;
+                let text = read_to_end(output(&session, StreamId::Stdout)).await;
+                assert_eq!(text, b"up\n");
+                assert_eq!(exited(&session).await.0, Status::Exited { code: 0 });
+                session.guard.disarm();
+            }
+            until(&format!("nobody is left on {}", rung.as_str()), || {
+                children_of(port.guard_pid()).is_empty()
+            })
+            .await;
+            let zombies = children_of(1)
+                .into_iter()
+                .filter(|pid| crate::support::state(*pid) == Some('Z'));
+            assert_eq!(zombies.count(), 0, "{}", rung.as_str());
+        }
+    });
+}
+
+#[test]
+fn sessions_inherit_what_the_host_had_when_its_guard_started() {
+    let prepare = "ulimit -S -n 333; ulimit -H -n 4444; ulimit -c 0; umask 0027; echo 7 >/proc/self/oom_score_adj; renice -n 3 $$ >/dev/null";
+    let name = "host::sessions_inherit_what_the_host_had_when_its_guard_started";
+    in_own_host(name, prepare, || async {
+        for (rung, port) in ports() {
+            let capabilities = port.capabilities();
+            for (field, expected) in [
+                (Field::OpenFiles, Value::Number(333)),
+                (Field::Core, Value::Number(0)),
+                (Field::Umask, Value::from("0027")),
+                (Field::OomScoreAdj, Value::Integer(7)),
+                (Field::Nice, Value::Integer(3)),
+            ] {
+                let found = capabilities.get(field).unwrap();
+                assert_eq!(found.inherited, Some(expected), "{field}");
+            }
+            let command = "ulimit -n; ulimit -H -n; umask; cat /proc/self/oom_score_adj; nice";
+            assert_eq!(
+                run(&port, bash(command)).await.stdout,
+                "333\n4444\n0027\n7\n3\n",
+                "{}",
+                rung.as_str()
+            );
+        }
+    });
+}
+
+#[test]
+fn blocked_and_ignored_signals_are_not_handed_down() {
+    let ignoring = "trap '' INT QUIT HUP USR2 CHLD PIPE";
+    let name = "host::blocked_and_ignored_signals_are_not_handed_down";
+    in_own_host(name, ignoring, || async {
+        let mut blocked = nix::sys::signal::SigSet::empty();
+        blocked.add(nix::sys::signal::Signal::SIGTERM);
+        blocked.add(nix::sys::signal::Signal::SIGUSR1);
+        blocked.thread_block().unwrap();
+        for (rung, port) in ports() {
+            let request = argv(&["grep", "-E", "Sig(Blk|Ign)", "/proc/self/status"]);
+            let done = run(&port, request).await;
+            let masks: Vec<u64> = done
+                .stdout
+                .lines()
+                .map(|line| u64::from_str_radix(line.split_once('\t').unwrap().1, 16).unwrap())
+                .collect();
+            assert_eq!((masks[0], masks[1] & 0x7fff_ffff), (0, 0), "{}", rung.as_str());
+            // With SIGCHLD ignored in the host, its sessions' statuses are told all the same.
+            assert_eq!(
+                run(&port, bash("exit 7")).await.status,
+                Status::Exited { code: 7 }
+            );
+        }
+    });
+}
+
+#[test]
+fn a_host_without_standard_streams_mixes_nothing_up() {
+    let name = "host::a_host_without_standard_streams_mixes_nothing_up";
+    in_own_host(name, "exec 9</etc/hostname", || async {
+        #[expect(
+            unsafe_code,
+            reason = "the scenario is about descriptors that no safe call touches"
+        )]
+        for fd in 0..3 {
+            // SAFETY: these belong to nobody who relies on them in this process; what is opened next gets their
+            // numbers.
+            assert_eq!(unsafe { libc::close(fd) }, 0);
+        }
+        for (_, port) in ports() {
+            let session = spawn(
+                &port,
+                bash("read -r line; echo out $line; echo err >&2; ls /proc/self/fd").stdin(),
+            )
+            .await;
+            session.input.as_ref().unwrap().try_write(b"in\n").unwrap();
+            let done = crate::support::finish(session).await;
+            assert_eq!(
+                (done.stdout.as_str(), done.stderr.as_str()),
+                ("out in\n0\n1\n2\n3\n", "err\n")
+            );
+        }
+    });
+}

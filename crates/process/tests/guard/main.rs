@@ -1,0 +1,21 @@
+//! Real processes through a guard.
+//!
+//! What a child gets, pipes and terminals are the same scenarios as without a guard.
+#![cfg(all(target_os = "linux", target_env = "gnu"))]
+
+mod support;
+
+#[path = "../unix/child.rs"]
+mod child;
+#[path = "../unix/pipes.rs"]
+mod pipes;
+#[path = "../unix/terminal.rs"]
+mod terminal;
+
+mod ends;
+mod guard;
+mod host;
+mod rungs;
+mod scale;
+mod start_failure;
+mod trees;
