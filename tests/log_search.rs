@@ -25,7 +25,8 @@ fn regex(pattern: &str) -> LogSearch {
 }
 
 async fn search(session: &HarnessSession, search: LogSearch) -> LogMatches {
-    session.client.search_log(session.id, search).await.unwrap()
+    let answer = session.client.search_log(session.id, search).await;
+    answer.expect("there is a log")
 }
 
 #[tokio::test(start_paused = true)]

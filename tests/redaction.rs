@@ -15,7 +15,7 @@ use procession_testkit::{Harness, HarnessSession, ScriptedPort, fixture};
 const SECRET: &str = "sk-registered-77";
 
 async fn harness() -> Harness {
-    let secret = Secret::new(SECRET).unwrap();
+    let secret = Secret::new(SECRET).expect("long enough");
     Harness::builder().secrets(vec![secret]).start().await
 }
 
@@ -24,9 +24,9 @@ async fn log(session: &HarnessSession) -> String {
         .client
         .read_log(session.id, fixture::log_page(0, 1 << 20))
         .await
-        .unwrap();
+        .expect("there is a log");
     let bytes: Vec<u8> = page.runs.iter().flat_map(|run| run.bytes.to_vec()).collect();
-    String::from_utf8(bytes).unwrap()
+    String::from_utf8(bytes).expect("text")
 }
 
 #[tokio::test(start_paused = true)]

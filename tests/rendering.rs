@@ -79,18 +79,19 @@ async fn a_poll_for_lines_waits_for_a_whole_line() {
     let session = harness.start_session(fixture::spec()).await;
     let (client, id) = (session.client.clone(), session.id);
     let begin = Instant::now();
+    let frame = PROMPT_PAUSE.saturating_sub(MILLISECOND);
     let waiting = tokio::spawn(async move { client.poll(id, long_plain()).await });
     // A bar that is drawn again and again is not told frame by frame.
     for percent in 0..20 {
         harness.settle().await;
         assert!(!waiting.is_finished(), "{percent}");
         session.process.emit(STDOUT, format!("\r{percent}%"));
-        harness.advance(PROMPT_PAUSE - MILLISECOND).await;
+        harness.advance(frame).await;
     }
     session.process.emit(STDOUT, "\rdone\nnext");
     let report = waiting.await.unwrap().unwrap();
     assert_eq!(report.stdout, "done\n");
-    assert_eq!(begin.elapsed(), 20 * (PROMPT_PAUSE - MILLISECOND));
+    assert_eq!(begin.elapsed(), 20 * frame);
     session.process.emit(STDOUT, " line\n");
     harness.settle().await;
     assert_eq!(session.poll(plain()).await.stdout, "next line\n");

@@ -3,20 +3,21 @@
 use std::io::Write;
 
 use procession_policy::{CapabilitiesView, explain_capabilities};
-use procession_process::{ProcessPort, UnixPort};
 
 use crate::{
     cli::Format,
+    config::Configuration,
     error::CommandError,
     output::{print, print_json},
+    port,
 };
 
 /// Prints what this machine can enforce, as it was found by trying.
 ///
 /// # Errors
 /// When processes cannot be started here, or standard output cannot be written.
-pub(crate) fn capabilities(format: Format) -> Result<u8, CommandError> {
-    let capabilities = UnixPort::start()?.capabilities();
+pub(crate) fn capabilities(format: Format, configuration: &Configuration) -> Result<u8, CommandError> {
+    let capabilities = port::start(configuration.containment)?.capabilities();
     if format.json {
         print_json(&CapabilitiesView(&capabilities))
     } else {

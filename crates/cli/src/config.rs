@@ -208,12 +208,6 @@ impl Configuration {
                 "it needs a sandbox, and `mode` is `off`",
             ));
         }
-        if !matches!(
-            self.containment,
-            ContainmentChoice::Auto | ContainmentChoice::ProcessGroup
-        ) {
-            return Err(self.cannot_honour("containment.prefer".to_owned(), "it has `process_group` only"));
-        }
         Ok(())
     }
 

@@ -4,7 +4,7 @@ use std::{error::Error, io, io::Write, path::PathBuf};
 
 use procession_actors::error::CallError;
 use procession_policy::HostPolicyError;
-use procession_process::PortError;
+use procession_process::{GuardError, PortError};
 
 use crate::config::ConfigError;
 
@@ -21,6 +21,9 @@ pub(crate) enum CommandError {
     /// The part that starts processes did not come up.
     #[error("processes cannot be started here")]
     Port(#[from] PortError),
+    /// The means of containment that was asked for is not to be had.
+    #[error("the containment that was asked for cannot be had here")]
+    Guard(#[from] GuardError),
     /// The session system did not come up.
     #[error("the session system did not start")]
     System(#[from] procession_actors::SystemError),

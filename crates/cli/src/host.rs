@@ -15,7 +15,7 @@ use procession_policy::{HostPolicy, HostPolicySettings};
 use procession_process::ProcessPort;
 
 use crate::{
-    config::{Configuration, HostEnvironment},
+    config::{Configuration, ContainmentChoice, HostEnvironment},
     error::CommandError,
     state::{self, Instance},
 };
@@ -29,6 +29,8 @@ pub(crate) struct HostSetup {
     pub(crate) shutdown_grace: Option<Duration>,
     /// The folder that working directories have to lie in; anywhere when there is none.
     pub(crate) root: Option<PathBuf>,
+    /// By what means sessions are to be held.
+    pub(crate) containment: ContainmentChoice,
     budgets: HostBudgets,
     environment: EnvironmentRules,
     secrets: Vec<Secret>,
@@ -60,6 +62,7 @@ impl HostSetup {
             policy,
             shutdown_grace: configuration.shutdown_grace_ms.map(Duration::from_millis),
             root,
+            containment: configuration.containment,
             budgets: configuration.budgets,
             environment: configuration.environment_rules(preset, environment)?,
             secrets: configuration.secrets(environment)?,

@@ -12,6 +12,7 @@ mod host;
 mod log;
 mod mcp;
 mod output;
+mod port;
 mod run;
 mod sessions;
 mod state;
@@ -22,6 +23,8 @@ use error::{CommandError, tell};
 use run::exit_code::{OWN_FAILURE, exit};
 
 fn main() -> ExitCode {
+    // Started as the guard of another host, this does not return.
+    procession_process::guard::run_if_asked();
     // A launcher that ignores SIGCHLD would hide every exit status.
     if let Err(error) = procession_process::restore_sigchld() {
         tell(&error);
@@ -50,7 +53,7 @@ fn carry_out(cli: Cli) -> Result<u8, CommandError> {
     match cli.command {
         Command::Run(options) => run::run(*options, &configuration, &environment),
         Command::Mcp(options) => mcp::mcp(&options, &configuration, &environment),
-        Command::Capabilities(format) => capabilities::capabilities(format),
+        Command::Capabilities(format) => capabilities::capabilities(format, &configuration),
         Command::Log(options) => log::log(&options),
         Command::Sessions(format) => {
             sessions::sessions(format, state::locate(&configuration, &environment).as_deref())

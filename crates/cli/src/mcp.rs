@@ -4,12 +4,10 @@ use std::{
     fmt,
     io::{self, Write},
     path::Path,
-    sync::Arc,
 };
 
 use procession_core::environment::Preset;
 use procession_mcp::{ServeOptions, serve, stdio};
-use procession_process::{ProcessPort, UnixPort};
 use tokio::runtime;
 use tracing::{Level, Metadata};
 use tracing_subscriber::{
@@ -21,6 +19,7 @@ use crate::{
     config::{Configuration, HostEnvironment},
     error::CommandError,
     host::HostSetup,
+    port,
     run::signals::Signals,
 };
 
@@ -57,7 +56,7 @@ pub(crate) fn mcp(
 
 async fn serve_sessions(setup: &HostSetup) -> Result<(), CommandError> {
     let mut signals = Signals::listen().map_err(|source| CommandError::Runtime { source })?;
-    let port: Arc<dyn ProcessPort> = Arc::new(UnixPort::start()?);
+    let port = port::start(setup.containment)?;
     let system = setup.builder(port).start().await?;
     setup.sweep_in_background();
     let mut options = ServeOptions::default();

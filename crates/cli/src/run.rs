@@ -5,7 +5,6 @@
 
 use std::{
     path::{Path, PathBuf},
-    sync::Arc,
     thread,
     time::Duration,
 };
@@ -19,7 +18,7 @@ use procession_core::{
     time::whole_millis,
 };
 use procession_policy::{Decision, HostPolicy, PolicyRequest, decide, explain_decision};
-use procession_process::{ProcessPort, UnixPort};
+use procession_process::ProcessPort;
 use tokio::{runtime, sync::mpsc, task::JoinSet, time::Instant};
 
 use crate::{
@@ -27,6 +26,7 @@ use crate::{
     config::{Configuration, HostEnvironment},
     error::{CommandError, tell, tell_line},
     host::HostSetup,
+    port,
 };
 
 pub(crate) mod exit_code;
@@ -171,7 +171,7 @@ struct Run {
 impl Run {
     async fn session(self, spec: SessionSpec) -> Result<u8, CommandError> {
         let mut signals = Signals::listen().map_err(|source| CommandError::Runtime { source })?;
-        let port: Arc<dyn ProcessPort> = Arc::new(UnixPort::start()?);
+        let port = port::start(self.setup.containment)?;
         let owner = HostSetup::owner("run")?;
         let mut decision = None;
         if self.options.explain || self.options.report.is_some() {

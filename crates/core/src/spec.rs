@@ -113,8 +113,13 @@ impl SessionSpec {
         }
         if self.pace == Pace::Reader {
             // Less could not hold what a pipe holds at the leader's exit.
-            let capture = requested.entry(Field::Capture).or_insert(Value::Number(PACED_CAPTURE_BYTES));
-            if capture.as_number().is_some_and(|bytes| bytes < PACED_CAPTURE_BYTES) {
+            let capture = requested
+                .entry(Field::Capture)
+                .or_insert(Value::Number(PACED_CAPTURE_BYTES));
+            if capture
+                .as_number()
+                .is_some_and(|bytes| bytes < PACED_CAPTURE_BYTES)
+            {
                 *capture = Value::Number(PACED_CAPTURE_BYTES);
             }
         }

@@ -191,7 +191,6 @@ fn what_cannot_be_honoured_is_not_ignored() {
         ("[sandbox]\nmode = \"landlock\"\n", "sandbox.mode"),
         ("[sandbox]\nnetwork = false\n", "sandbox.network"),
         ("[sandbox]\nwritable = [\"/x\"]\n", "sandbox.writable"),
-        ("[containment]\nprefer = \"cgroup\"\n", "containment.prefer"),
     ] {
         let error = read(text)
             .expect(text)

@@ -22,10 +22,15 @@ impl Session {
             Stage::Draining { idle_until, latest } => Some(idle_until.min(latest)),
             Stage::Terminating | Stage::Kept => {
                 let survey = self.ladder.survey.map(|survey| survey.due_at);
-                [self.ladder.kill_at, self.ladder.give_up_at, self.ladder.answer_by, survey]
-                    .into_iter()
-                    .flatten()
-                    .min()
+                [
+                    self.ladder.kill_at,
+                    self.ladder.give_up_at,
+                    self.ladder.answer_by,
+                    survey,
+                ]
+                .into_iter()
+                .flatten()
+                .min()
             }
             Stage::Surveying { until }
             | Stage::Sweeping { until }

@@ -368,10 +368,7 @@ fn a_stop_while_output_is_drained_sweeps_at_once() {
     assert_eq!(life.kinds(), ["sweep"]);
     life.tree(&[8], &[]).close();
     let outcome = life.reap_and_close();
-    assert_eq!(
-        (outcome.cause, outcome.incomplete_output),
-        (Cause::Exit, None)
-    );
+    assert_eq!((outcome.cause, outcome.incomplete_output), (Cause::Exit, None));
 }
 
 #[test]
