@@ -24,7 +24,7 @@ pub(crate) fn print(
 /// Prints a value as JSON with line breaks.
 ///
 /// # Errors
-/// As [`print`].
+/// As [`fn@print`].
 pub(crate) fn print_json(value: &impl Serialize) -> Result<u8, CommandError> {
     print(|out| {
         serde_json::to_writer_pretty(&mut *out, value)?;

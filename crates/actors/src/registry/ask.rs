@@ -38,18 +38,12 @@ impl Turn<'_> {
             request.refuse(CallError::NotFound);
             return;
         };
-        match &entry.actor {
-            ActorPlace::Here(actor) => {
-                if let Err(ractor::MessagingErr::SendErr(request)) = actor.cast(request) {
-                    request.refuse(CallError::SessionLost);
-                }
-            }
-            ActorPlace::Coming => request.refuse(CallError::NotFound),
-            ActorPlace::Dead => {
-                lost::answer(session, entry, request);
-                self.state.admission.seen(now, session);
-                self.arm_prune_timer();
-            }
+        if matches!(entry.actor, ActorPlace::Dead) {
+            lost::answer(session, entry, request);
+            self.state.admission.seen(now, session);
+            self.arm_prune_timer();
+        } else if let Some(request) = entry.pass_on(request) {
+            request.refuse(CallError::SessionLost);
         }
     }
 
@@ -152,10 +146,10 @@ impl Turn<'_> {
     }
 
     /// Has a session end; one that has ended keeps its record, and what it kept goes.
-    pub(super) fn end_session(&self, session: SessionId, cause: Cause, ladder: LadderKind) {
-        if let Some(ActorPlace::Here(actor)) = self.state.entries.get(&session).map(|entry| &entry.actor) {
+    pub(super) fn end_session(&mut self, session: SessionId, cause: Cause, ladder: LadderKind) {
+        if let Some(entry) = self.state.entries.get_mut(&session) {
             // One that is dead has ended.
-            let _ = actor.cast(SessionMessage::End { cause, ladder });
+            let _ = entry.pass_on(SessionMessage::End { cause, ladder });
         }
     }
 }

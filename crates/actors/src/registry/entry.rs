@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use procession_core::{Containment, Moment, Outcome, Phase, SessionId, SessionSpec};
 use procession_policy::Decision;
-use ractor::{DerivedActorRef, RpcReplyPort};
+use ractor::{DerivedActorRef, MessagingErr, RpcReplyPort};
 
 use crate::{
     error::StartError,
     report::Started,
-    session::{Gauge, SessionMessage},
+    session::{Gauge, MAX_WAITERS, SessionMessage},
 };
 
 /// One session.
@@ -40,8 +40,9 @@ pub(super) struct StartedProcess {
 /// Where a session's actor is.
 #[derive(Debug)]
 pub(super) enum ActorPlace {
-    /// It is being started.
-    Coming,
+    /// It is being started; what is asked meanwhile is passed on when it is there. Its process may run already: then
+    /// the start is answered before it is known which actor serves it.
+    Coming(Vec<SessionMessage>),
     /// It serves.
     Here(DerivedActorRef<SessionMessage>),
     /// It died; the registry answers in its place.
@@ -49,6 +50,21 @@ pub(super) enum ActorPlace {
 }
 
 impl Entry {
+    /// Passes a message on, or keeps it for the actor that is being started; what cannot be passed on comes back.
+    pub(super) fn pass_on(&mut self, message: SessionMessage) -> Option<SessionMessage> {
+        match &mut self.actor {
+            ActorPlace::Here(actor) => match actor.cast(message) {
+                Err(MessagingErr::SendErr(message)) => Some(message),
+                Ok(()) | Err(_) => None,
+            },
+            ActorPlace::Coming(waiting) if waiting.len() < MAX_WAITERS => {
+                waiting.push(message);
+                None
+            }
+            ActorPlace::Coming(_) | ActorPlace::Dead => Some(message),
+        }
+    }
+
     pub(super) fn started(&self, session: SessionId) -> Option<Started> {
         self.process.map(|process| Started {
             session,

@@ -6,7 +6,7 @@ use std::time::Duration;
 use procession_core::{Cause, SessionId, session::LadderKind};
 use ractor::RpcReplyPort;
 
-use super::{Event, Internal, RegistryMessage, Turn, entry::ActorPlace};
+use super::{Event, Internal, RegistryMessage, Turn};
 use crate::{
     log::LogMessage,
     report::{KeptProcesses, LeftSession, ShutdownReport},
@@ -60,16 +60,16 @@ impl Turn<'_> {
         self.shutdown_goes_on();
     }
 
-    pub(super) fn end_for_shutdown(&self, session: SessionId) {
-        let (Some(closing), Some(entry)) = (&self.state.closing, self.state.entries.get(&session)) else {
+    pub(super) fn end_for_shutdown(&mut self, session: SessionId) {
+        let (Some(closing), Some(entry)) = (&self.state.closing, self.state.entries.get_mut(&session)) else {
             return;
         };
-        match (&entry.actor, closing.kept) {
-            (ActorPlace::Here(actor), KeptProcesses::Leave) if entry.holds_processes => {
-                // One that is dead holds nothing any more.
-                let _ = actor.cast(SessionMessage::LetGo);
-            }
-            _ => self.end_session(session, Cause::HostShutdown, closing.ladder),
+        if entry.holds_processes && closing.kept == KeptProcesses::Leave {
+            // One that is dead holds nothing any more.
+            let _ = entry.pass_on(SessionMessage::LetGo);
+        } else {
+            let ladder = closing.ladder;
+            self.end_session(session, Cause::HostShutdown, ladder);
         }
     }
 

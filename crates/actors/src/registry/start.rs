@@ -223,7 +223,7 @@ impl Turn<'_> {
             evicted,
             starting: vec![reply],
             process: None,
-            actor: ActorPlace::Coming,
+            actor: ActorPlace::Coming(Vec::new()),
             outcome: None,
             holds_processes: false,
         };
@@ -269,7 +269,14 @@ impl Turn<'_> {
                     actor.stop(None);
                     return;
                 };
-                entry.actor = ActorPlace::Here(actor);
+                let waiting = std::mem::replace(&mut entry.actor, ActorPlace::Here(actor));
+                if let ActorPlace::Coming(messages) = waiting {
+                    for message in messages {
+                        if let Some(message) = entry.pass_on(message) {
+                            message.refuse(CallError::SessionLost);
+                        }
+                    }
+                }
                 self.state.by_actor.insert(id.pid(), session);
                 if let Some(index) = self.state.early_deaths.iter().position(|dead| *dead == id) {
                     self.state.early_deaths.swap_remove(index);

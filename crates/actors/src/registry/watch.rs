@@ -72,7 +72,7 @@ impl Turn<'_> {
             .state
             .entries
             .values()
-            .any(|entry| matches!(entry.actor, ActorPlace::Coming))
+            .any(|entry| matches!(entry.actor, ActorPlace::Coming(_)))
         {
             self.state.early_deaths.push(actor);
         }
