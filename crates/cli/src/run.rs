@@ -13,7 +13,6 @@ use procession_actors::{Client, System, error::StartError, report::Started};
 use procession_core::{
     Field, Leftovers, Outcome, Owner, SessionId, SessionSpec, Shell, Value,
     environment::Preset,
-    outcome::{Fact, UnknownFact},
     spec::{Pace, StdinMode, StreamMode, Terminal, TerminalSize},
     time::whole_millis,
 };
@@ -171,7 +170,7 @@ struct Run {
 impl Run {
     async fn session(self, spec: SessionSpec) -> Result<u8, CommandError> {
         let mut signals = Signals::listen().map_err(|source| CommandError::Runtime { source })?;
-        let port = port::start(self.setup.containment)?;
+        let port = port::start(self.setup.containment, self.options.keep.into())?;
         let owner = HostSetup::owner("run")?;
         let mut decision = None;
         if self.options.explain || self.options.report.is_some() {
@@ -195,13 +194,6 @@ impl Run {
         let code = match started {
             Ok(started) => {
                 let end = self.started(&client, &started, has_stdin, &mut signals).await;
-                if let Ok(end) = &end
-                    && self.options.keep
-                    && end.outcome.as_ref().is_some_and(has_kept)
-                {
-                    // Putting anything away would end what is to live on: the guards go off when they are dropped.
-                    std::process::exit(end.code.into());
-                }
                 end.map(|end| end.code)
             }
             Err(error) => {
@@ -269,17 +261,12 @@ impl Run {
     async fn put_away(&self, system: System) {
         let grace = self.setup.shutdown_grace;
         let bound = SHUTDOWN_BOUND.saturating_add(grace.unwrap_or_default());
-        system.shutdown(grace, bound).await;
+        if self.options.keep {
+            system.shutdown_leaving_kept(grace, bound).await;
+        } else {
+            system.shutdown(grace, bound).await;
+        }
     }
-}
-
-/// Whether processes are left that were to be kept, as far as anybody knows.
-fn has_kept(outcome: &Outcome) -> bool {
-    let may_be = matches!(
-        outcome.quiescent,
-        Fact::Unknown(UnknownFact::Kept | UnknownFact::Residual | UnknownFact::NoAnswer)
-    );
-    may_be || !outcome.residual_pids.is_empty()
 }
 
 /// What came of a session's output and end.

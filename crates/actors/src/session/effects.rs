@@ -197,9 +197,8 @@ impl Turn<'_> {
             Effect::AnswerStops => self.answer_stops(),
             Effect::Released(outcome) => self.released(&outcome),
             Effect::LetGo(outcome) => {
-                if let Some(guard) = lock(&self.actor.guard).take() {
-                    guard.disarm();
-                }
+                // The leader is reaped and the guard disarmed: nothing is signalled from here on.
+                let _ = self.reap();
                 self.released(&outcome);
             }
             _ => tracing::error!("the session's machine asks for what this actor does not know"),
