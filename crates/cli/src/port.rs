@@ -29,7 +29,10 @@ impl From<bool> for Outliving {
 ///
 /// # Errors
 /// When the means that was asked for is not to be had here, or not even the port without a guard is.
-pub(crate) fn start(choice: ContainmentChoice, outliving: Outliving) -> Result<Arc<dyn ProcessPort>, CommandError> {
+pub(crate) fn start(
+    choice: ContainmentChoice,
+    outliving: Outliving,
+) -> Result<Arc<dyn ProcessPort>, CommandError> {
     if outliving == Outliving::Kept {
         return match choice {
             ContainmentChoice::Auto | ContainmentChoice::ProcessGroup => Ok(Arc::new(UnixPort::start()?)),

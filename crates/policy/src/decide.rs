@@ -74,7 +74,7 @@ impl PolicyRequest {
 /// A default or a ceiling that the host sets and the machine cannot enforce is treated as if it were requested: a
 /// missing back end is a refusal, unless the host says otherwise. What is inherited and is requested is granted at any
 /// level, since it holds anyway. Machine and use (an output budget of 128 bytes, a terminal of 1 to 4096 rows and
-/// columns) clamp whatever the rule for ceilings says.
+/// columns, processor time in whole seconds) clamp whatever the rule for ceilings says.
 ///
 /// The decision is refused as a whole when one field is.
 #[must_use]
@@ -451,6 +451,7 @@ impl<'a> Case<'a> {
         let right = put_right(self.field, value)?;
         self.note(match self.field {
             Field::OutputBudget => "less than 128 counts as 128",
+            Field::CpuTime => "a part of a second counts as a whole one",
             _ => "a terminal has 1 to 4096 rows and columns",
         });
         Some(right)

@@ -7,6 +7,8 @@ use procession_core::{
 
 use crate::decide::{LEAST_OUTPUT_BUDGET_BYTES, MAX_TERMINAL_SIDE};
 
+const SECOND_MS: u64 = 1000;
+
 /// What a value becomes under a ceiling; none when it is within it.
 ///
 /// | kind | a value is within the ceiling when |
@@ -104,6 +106,7 @@ pub(crate) fn check_ceiling(field: Field, ceiling: &Value) -> Result<(), &'stati
         _ => {
             check_value(field, ceiling)?;
             match put_right(field, ceiling) {
+                Some(_) if field == Field::CpuTime => Err("it is whole seconds, in milliseconds"),
                 Some(_) => Err("it is outside of what can be had"),
                 None => Ok(()),
             }
@@ -111,11 +114,18 @@ pub(crate) fn check_ceiling(field: Field, ceiling: &Value) -> Result<(), &'stati
     }
 }
 
-/// What a value becomes that has a form but no use: too small a budget, a terminal without rows.
+/// What a value becomes that has a form but no use: too small a budget, a terminal without rows, parts of a second
+/// where whole ones are counted.
 pub(crate) fn put_right(field: Field, value: &Value) -> Option<Value> {
     match field {
         Field::OutputBudget if value.as_number()? < LEAST_OUTPUT_BUDGET_BYTES => {
             Some(Value::Number(LEAST_OUTPUT_BUDGET_BYTES))
+        }
+        Field::CpuTime => {
+            let given = value.as_number()?;
+            // The last part of a second of all has no whole one behind it, and no end.
+            let right = given.checked_next_multiple_of(SECOND_MS)?;
+            (right != given).then_some(Value::Number(right))
         }
         Field::TerminalSize => {
             let given = parse_size(value.as_text()?)?;
@@ -259,6 +269,10 @@ mod tests {
             Some("4096x4096".into()),
         );
         check(Field::TerminalSize, "1x4096".into(), None);
+        check(Field::CpuTime, Value::Number(1), Some(Value::Number(1_000)));
+        check(Field::CpuTime, Value::Number(1_001), Some(Value::Number(2_000)));
+        check(Field::CpuTime, Value::Number(2_000), None);
+        check(Field::CpuTime, Value::Number(u64::MAX), None);
         check(Field::WallTime, Value::Number(1), None);
     }
 
@@ -271,6 +285,8 @@ mod tests {
                 "{field} under {ceiling}"
             );
         };
+        check(Field::CpuTime, Value::Number(2_000), true);
+        check(Field::CpuTime, Value::Number(2_001), false);
         check(Field::EnvKeys, Value::Number(0), true);
         check(Field::EnvKeys, list(&["A"]), true);
         check(Field::EnvKeys, "A".into(), false);

@@ -24,7 +24,9 @@ mod linux {
         containment::Mechanism,
         spec::{StdinMode, StreamMode},
     };
-    use procession_process::{GuardOptions, GuardPort, Preference, ProcessPort, SpawnRequest, UnixPort};
+    use procession_process::{
+        GuardOptions, GuardPort, Preference, ProcessLimits, ProcessPort, SpawnRequest, UnixPort,
+    };
 
     const ROUNDS: usize = 300;
 
@@ -111,6 +113,7 @@ mod linux {
             stdin: StdinMode::Null,
             streams: StreamMode::Separate,
             terminal: None,
+            limits: ProcessLimits::default(),
         };
         let started = Instant::now();
         let session = port.spawn(request).await.expect("a process");

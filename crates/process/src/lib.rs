@@ -24,7 +24,7 @@
 //! | signal dispositions | default, but for 32 and 33, which belong to the C library and may stay ignored |
 //! | working directory | what was asked for, links followed; `PWD` names it unless the environment has one already |
 //! | environment | what was given, and `PWD` |
-//! | resource limits, umask, priority | the host's |
+//! | resource limits, umask, priority | the host's; with a guard, what was asked for |
 //!
 //! # What has to be there
 //!
@@ -43,7 +43,8 @@ mod unix;
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 pub use guard::{GuardError, GuardOptions, GuardPort, GuardProgram, Preference};
 pub use port::{
-    BoxFuture, InputSink, KillGuard, Leader, OutputSource, ProcessPort, SpawnRequest, Spawned, Tree,
+    BoxFuture, InputSink, KillGuard, Leader, OutputSource, ProcessLimits, ProcessPort, SpawnRequest, Spawned,
+    Tree,
 };
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 pub use unix::{PortError, UnixPort, restore_sigchld};

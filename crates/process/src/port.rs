@@ -10,6 +10,7 @@ use std::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
+    time::Duration,
 };
 
 use bytes::BytesMut;
@@ -66,6 +67,33 @@ pub struct SpawnRequest {
     pub streams: StreamMode,
     /// The terminal's size, and that there is one: then it is input and output, whatever is asked of those.
     pub terminal: Option<TerminalSize>,
+    /// What is limited for each of its processes.
+    pub limits: ProcessLimits,
+}
+
+/// What is limited for each process of a session, from its leader's first instruction on; what is none is inherited.
+///
+/// A port applies what it has capabilities for, and leaves out all else.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ProcessLimits {
+    /// Processor time, rounded up to whole seconds.
+    pub cpu_time: Option<Duration>,
+    /// Address space, in bytes.
+    pub address_space_bytes: Option<u64>,
+    /// How many descriptors may be open.
+    pub open_files: Option<u64>,
+    /// The largest file that may be written, in bytes, inclusive.
+    pub file_size_bytes: Option<u64>,
+    /// How many processes the session's user may have, those outside of the session counted.
+    pub processes: Option<u64>,
+    /// The largest core file, in bytes.
+    pub core_bytes: Option<u64>,
+    /// The priority, −20 to 19, the higher the more yielding.
+    pub nice: Option<i32>,
+    /// How soon the killer of last resort takes it, −1000 to 1000.
+    pub oom_score_adj: Option<i32>,
+    /// The permission bits that new files do not get.
+    pub umask: Option<u32>,
 }
 
 /// A process that was started; it dies with its [`KillGuard`].

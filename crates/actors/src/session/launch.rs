@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use procession_core::{LogMode, StartFailure};
-use procession_policy::{Record, encode_record};
-use procession_process::{SpawnRequest, Spawned};
+use procession_core::{Field, LogMode, StartFailure, Value};
+use procession_policy::{Decision, Level, Record, SetBy, Status, encode_record};
+use procession_process::{ProcessLimits, SpawnRequest, Spawned};
 use ractor::ActorRef;
 
 use super::{Event, Internal, SessionArguments, SessionMessage};
@@ -37,6 +37,7 @@ pub(super) async fn launch(arguments: SessionArguments, myself: ActorRef<Session
         stdin: arguments.decision.stdin(),
         streams: spec.streams,
         terminal: arguments.decision.terminal(),
+        limits: process_limits(&arguments.decision),
     };
     let (spawned, log) = tokio::join!(arguments.port.spawn(request), open_log(&arguments));
     let launched = Launched { spawned, log };
@@ -44,6 +45,37 @@ pub(super) async fn launch(arguments: SessionArguments, myself: ActorRef<Session
     let _ = myself.cast(SessionMessage::Internal(Internal(Event::Launched(Box::new(
         launched,
     )))));
+}
+
+/// What is set in each process: all that was decided and is not inherited anyway.
+fn process_limits(decision: &Decision) -> ProcessLimits {
+    let effective = |field: Field| {
+        let found = decision.get(field)?;
+        let is_inherited = found.status == Status::Defaulted && found.set_by == SetBy::Platform;
+        let is_granted = !is_inherited
+            && found.level != Level::Unsupported
+            && !matches!(found.status, Status::Refused | Status::Unsupported);
+        found.effective.as_ref().filter(|_| is_granted)
+    };
+    let number = |field: Field| effective(field).and_then(Value::as_number);
+    let integer = |field: Field| match effective(field)? {
+        Value::Integer(value) => i32::try_from(*value).ok(),
+        Value::Number(value) => i32::try_from(*value).ok(),
+        _ => None,
+    };
+    ProcessLimits {
+        cpu_time: number(Field::CpuTime).map(Duration::from_millis),
+        address_space_bytes: number(Field::AddressSpace),
+        open_files: number(Field::OpenFiles),
+        file_size_bytes: number(Field::FileSize),
+        processes: number(Field::Processes),
+        core_bytes: number(Field::Core),
+        nice: integer(Field::Nice),
+        oom_score_adj: integer(Field::OomScoreAdj),
+        umask: effective(Field::Umask)
+            .and_then(Value::as_text)
+            .and_then(|umask| u32::from_str_radix(umask, 8).ok()),
+    }
 }
 
 async fn open_log(arguments: &SessionArguments) -> Result<OpenedLog, Option<LogIncomplete>> {

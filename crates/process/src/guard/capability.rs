@@ -1,10 +1,11 @@
 //! What can be enforced with a guard, and what a reader has to know about it.
 
 use procession_core::{
-    Field,
+    Field, Value,
     containment::{KillPromise, Mechanism},
 };
 use procession_policy::{Capabilities, Capability, Channel, Level};
+use rustix::process::Resource;
 
 use super::{held, wire::Readiness};
 
@@ -40,7 +41,7 @@ pub(super) fn of_guard(inherited: Capabilities, readiness: &Readiness, mechanism
         Capability::new(Level::Advisory, channel)
             .with_note("the guard ends whom it finds; who forks and ends all the time may escape")
     };
-    inherited
+    per_process(inherited)
         .with(
             Field::Leftovers,
             Capability::new(Level::Native, channel).with_note(reach(mechanism)),
@@ -53,6 +54,87 @@ pub(super) fn of_guard(inherited: Capabilities, readiness: &Readiness, mechanism
                 .with_note(note),
         )
         .with(Field::DiesWithHost, dies.supporting(&["true"]).inheriting(true))
+}
+
+/// Up to where a value may be asked for.
+#[derive(Debug, Clone, Copy)]
+enum Most {
+    /// To the hard limit.
+    Hard(Option<u64>),
+    /// To what is inherited: what a process without privileges can only raise, where less is more.
+    Inherited,
+    /// To the field's own end.
+    Any,
+}
+
+/// What is set in each process before its program runs.
+fn per_process(inherited: Capabilities) -> Capabilities {
+    let limit = |level, note: Option<&str>| {
+        let capability = Capability::new(level, Channel::Rlimit);
+        match note {
+            Some(note) => capability.with_note(note),
+            None => capability,
+        }
+    };
+    let enforced = |note| limit(Level::PerProcess, note);
+    let advisory = |note| limit(Level::Advisory, Some(note));
+    let hard = |resource| rustix::process::getrlimit(resource).maximum;
+    let processes = if rustix::process::getuid().is_root() {
+        let none = Capability::new(Level::Unsupported, Channel::None);
+        (none.with_note("root's are not limited"), Most::Any)
+    } else {
+        let all = advisory("all processes of the user count, whatever session they are in");
+        (all, Most::Hard(hard(Resource::Nproc)))
+    };
+    let entries = [
+        (
+            Field::CpuTime,
+            enforced(Some(
+                "counted in whole seconds; who ignores SIGXCPU is killed a second later",
+            )),
+            Most::Hard(hard(Resource::Cpu).map(|seconds| seconds.saturating_mul(1000))),
+        ),
+        (
+            Field::AddressSpace,
+            advisory("what is reserved counts, used or not"),
+            Most::Hard(hard(Resource::As)),
+        ),
+        (
+            Field::OpenFiles,
+            enforced(None),
+            Most::Hard(hard(Resource::Nofile)),
+        ),
+        (Field::FileSize, enforced(None), Most::Hard(hard(Resource::Fsize))),
+        (Field::Processes, processes.0, processes.1),
+        (Field::Core, enforced(None), Most::Hard(hard(Resource::Core))),
+        (
+            Field::Nice,
+            enforced(Some("not below the host's")),
+            Most::Inherited,
+        ),
+        (
+            Field::OomScoreAdj,
+            enforced(Some(
+                "not below the host's, down to which a program may set it back",
+            )),
+            Most::Inherited,
+        ),
+        (Field::Umask, advisory("a program may set its own"), Most::Any),
+    ];
+    entries
+        .into_iter()
+        .fold(inherited, |all, (field, mut capability, most)| {
+            let value = all.get(field).and_then(|found| found.inherited.clone());
+            capability.most = match most {
+                Most::Hard(hard) => hard.map(Value::Number),
+                // Where it cannot be read it cannot be set either.
+                Most::Inherited if value.is_none() => return all,
+                Most::Inherited => value.clone(),
+                Most::Any => None,
+            };
+            capability.inherited = value;
+            all.with(field, capability)
+        })
 }
 
 /// Without one.

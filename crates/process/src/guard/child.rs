@@ -134,9 +134,15 @@ impl Layout {
     /// Starts the child, in a control group where one is given.
     pub(super) fn launch(&mut self, group: Option<BorrowedFd<'_>>) -> io::Result<(i32, OwnedFd)> {
         let argument: *mut Script = &raw mut *self.script;
-        // SAFETY: the script is laid out, and it and the stack stay as long as the layout, which its owner keeps
-        // until the child is known not to need it any more.
-        match unsafe { sys::clone_sharing(group, &mut self.stack, begin, argument.cast()) }? {
+        let cloned = if self.script.oom_score_adj.is_some() {
+            // The score belongs to the memory: whoever shares it has it too, and the guard must not be taken first.
+            sys::clone_process(group, 0)
+        } else {
+            // SAFETY: the script is laid out, and it and the stack stay as long as the layout, which its owner keeps
+            // until the child is known not to need it any more.
+            unsafe { sys::clone_sharing(group, &mut self.stack, begin, argument.cast()) }
+        };
+        match cloned? {
             Cloned::Parent { pid, pidfd } => Ok((pid, pidfd)),
             // A copy of all, where the memory is not shared.
             // SAFETY: as above, in the child's own copy.

@@ -191,10 +191,7 @@ fn hand_over(
         }
         Streams::Terminal { pair, .. } => descriptors.extend([pair.slave(), pair.slave()]),
     }
-    let setup = ChildSetup {
-        terminal: request.terminal.is_some(),
-        ..ChildSetup::default()
-    };
+    let setup = ChildSetup::of(request);
     let count = |strings: &[CString]| u32::try_from(strings.len()).unwrap_or(u32::MAX);
     let (arguments, variables) = (count(&argv), count(&environment));
     let mut link = current.link();

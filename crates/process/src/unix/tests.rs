@@ -19,6 +19,7 @@ fn request(command: &str) -> SpawnRequest {
         stdin: StdinMode::Null,
         streams: StreamMode::Merged,
         terminal: None,
+        limits: crate::ProcessLimits::default(),
     }
 }
 

@@ -7,7 +7,8 @@ use std::{
 };
 
 use procession_core::{Field, Status, StreamId, Value, containment::Mechanism};
-use procession_process::ProcessPort;
+use procession_policy::Level;
+use procession_process::{ProcessLimits, ProcessPort};
 
 use crate::support::{
     Adjust, RUNG, argv, bash, children_of, exited, has, in_own_host, is_alive, is_own_host, output, own_host,
@@ -279,6 +280,57 @@ fn sessions_inherit_what_the_host_had_when_its_guard_started() {
             assert_eq!(
                 run(&port, bash(command)).await.stdout,
                 "333\n4444\n0027\n7\n3\n",
+                "{}",
+                rung.as_str()
+            );
+        }
+    });
+}
+
+#[test]
+fn limits_that_are_asked_for_hold_from_the_first_instruction() {
+    let prepare = "ulimit -S -n 333; ulimit -H -n 4444; umask 0027; echo 7 >/proc/self/oom_score_adj; renice -n 3 $$ >/dev/null";
+    let name = "host::limits_that_are_asked_for_hold_from_the_first_instruction";
+    in_own_host(name, prepare, || async {
+        let command = "ulimit -Sn; ulimit -Hn; ulimit -St; ulimit -Ht; ulimit -v; ulimit -f; ulimit -c; umask; nice; \
+                       cat /proc/self/oom_score_adj; sh -c 'cat /proc/self/oom_score_adj'";
+        for (rung, port) in ports() {
+            let capabilities = port.capabilities();
+            for (field, level, most) in [
+                (Field::OpenFiles, Level::PerProcess, Some(Value::Number(4444))),
+                (Field::CpuTime, Level::PerProcess, None),
+                (Field::AddressSpace, Level::Advisory, None),
+                (Field::Nice, Level::PerProcess, Some(Value::Integer(3))),
+                (Field::OomScoreAdj, Level::PerProcess, Some(Value::Integer(7))),
+                (Field::Umask, Level::Advisory, None),
+            ] {
+                let found = capabilities.get(field).unwrap();
+                assert_eq!((found.level, found.most.clone()), (level, most), "{field}");
+            }
+            let mut request = bash(command);
+            request.limits = ProcessLimits {
+                cpu_time: Some(Duration::from_millis(1_500)),
+                address_space_bytes: Some(1 << 30),
+                open_files: Some(64),
+                file_size_bytes: Some(4 << 10),
+                processes: None,
+                core_bytes: Some(0),
+                nice: Some(5),
+                oom_score_adj: Some(500),
+                umask: Some(0o77),
+            };
+            let found = run(&port, request).await.stdout;
+            assert_eq!(
+                found,
+                "64\n64\n2\n3\n1048576\n4\n0\n0077\n5\n500\n500\n",
+                "{}",
+                rung.as_str()
+            );
+            // And who asks for nothing has what the host has: nothing stays with the guard.
+            let command = "ulimit -Sn; ulimit -Hn; umask; nice; cat /proc/self/oom_score_adj";
+            assert_eq!(
+                run(&port, bash(command)).await.stdout,
+                "333\n4444\n0027\n3\n7\n",
                 "{}",
                 rung.as_str()
             );

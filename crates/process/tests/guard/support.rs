@@ -19,8 +19,8 @@ use procession_core::{
     spec::{StdinMode, StreamMode},
 };
 use procession_process::{
-    GuardError, GuardOptions, GuardPort, GuardProgram, OutputSource, Preference, ProcessPort, SpawnRequest,
-    Spawned,
+    GuardError, GuardOptions, GuardPort, GuardProgram, OutputSource, Preference, ProcessLimits, ProcessPort,
+    SpawnRequest, Spawned,
 };
 
 /// Nothing here takes longer unless it is broken.
@@ -117,6 +117,7 @@ pub(crate) fn argv(argv: &[&str]) -> SpawnRequest {
         stdin: StdinMode::Null,
         streams: StreamMode::Separate,
         terminal: None,
+        limits: ProcessLimits::default(),
     }
 }
 

@@ -15,7 +15,7 @@ use procession_core::{
     outcome::{ObservedBy, Usage},
     spec::{StdinMode, StreamMode},
 };
-use procession_process::{OutputSource, ProcessPort, SpawnRequest, Spawned, UnixPort};
+use procession_process::{OutputSource, ProcessLimits, ProcessPort, SpawnRequest, Spawned, UnixPort};
 
 /// Nothing here takes longer unless it is broken.
 const BOUND: Duration = Duration::from_secs(20);
@@ -38,6 +38,7 @@ pub(crate) fn argv(argv: &[&str]) -> SpawnRequest {
         stdin: StdinMode::Null,
         streams: StreamMode::Separate,
         terminal: None,
+        limits: ProcessLimits::default(),
     }
 }
 

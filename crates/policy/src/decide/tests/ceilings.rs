@@ -215,10 +215,10 @@ fn a_ceiling_that_was_set_holds_for_who_asks_for_nothing() {
         SetBy::Host,
     );
     check(
-        &strict(Field::CpuTime, 5),
+        &strict(Field::CpuTime, 5_000),
         none(),
         Field::CpuTime,
-        Some(number(5)),
+        Some(number(5_000)),
         Status::Defaulted,
         SetBy::Host,
     );
