@@ -10,10 +10,11 @@ use procession_actors::{
 use procession_core::{Field, Leftovers, SessionSpec, StreamId, Value, spec::Terminal};
 use procession_log_store::{LogReader, MemoryStorage};
 use procession_policy::{
-    Decision, FieldDecision, HostPolicy, HostPolicySettings, Level, OnExcess, Record, SetBy, Status,
-    decode_record,
+    Capabilities, Capability, Channel, Decision, FieldDecision, HostPolicy, HostPolicySettings, Level,
+    OnExcess, Record, SetBy, Status, decode_record,
 };
-use procession_testkit::{FaultyStorage, Harness, HarnessBuilder, HarnessSession, fixture};
+use procession_process::ProcessLimits;
+use procession_testkit::{FaultyStorage, Harness, HarnessBuilder, HarnessSession, ScriptedPort, fixture};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -41,6 +42,51 @@ async fn every_field_is_decided_and_told_with_the_start_and_ever_after() {
     session.process.exit(0);
     session.outcome().await;
     assert_eq!(session.inspect().await.decision, session.started.decision);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_process_is_started_with_what_holds_unless_it_inherits_that_anyway() {
+    let limit = |level| Capability::new(level, Channel::Rlimit);
+    let capabilities = Capabilities::supervision()
+        .with(
+            Field::OpenFiles,
+            limit(Level::PerProcess).inheriting(64_u64).at_most(4_096_u64),
+        )
+        .with(Field::CpuTime, limit(Level::PerProcess))
+        .with(Field::AddressSpace, limit(Level::Advisory))
+        .with(Field::Core, limit(Level::PerProcess).inheriting(0_u64))
+        .with(
+            Field::Nice,
+            limit(Level::PerProcess).inheriting(3_u64).at_most(3_u64),
+        )
+        .with(Field::Umask, limit(Level::Advisory).inheriting("0022"))
+        .with(
+            Field::Processes,
+            Capability::new(Level::Unsupported, Channel::None).inheriting(500_u64),
+        );
+    let settings = HostPolicySettings::default().default_value(Field::AddressSpace, 1_u64 << 30);
+    let harness = with(settings)
+        .port(ScriptedPort::with_capabilities(capabilities))
+        .start()
+        .await;
+    let spec = fixture::spec()
+        .limit(Field::OpenFiles, 1_000_000_u64)
+        .limit(Field::CpuTime, 1_500_u64)
+        .limit(Field::Processes, 500_u64)
+        .limit(Field::Nice, Value::Integer(-5))
+        .limit(Field::Umask, "077");
+    let session = harness.start_session(spec).await;
+    let expected = ProcessLimits {
+        cpu_time: Some(2 * SECOND),
+        address_space_bytes: Some(1 << 30),
+        open_files: Some(4_096),
+        nice: Some(3),
+        umask: Some(0o77),
+        ..ProcessLimits::default()
+    };
+    assert_eq!(session.process.request().limits, expected);
+    assert_eq!(decided(&session, Field::OpenFiles).status, Status::Clamped);
+    assert_eq!(decided(&session, Field::CpuTime).status, Status::Clamped);
 }
 
 #[tokio::test(start_paused = true)]

@@ -18,7 +18,8 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
-use procession_log_store::{FileStorage, LogFolder, list_logs, remove_log};
+use procession_log_store::{FileStorage, LogFolder, list_logs, read_log_record, remove_log};
+use procession_policy::{Record, decode_record};
 use rustix::fs::{FlockOperation, flock};
 
 use crate::config::{Configuration, HostEnvironment, user_directory};
@@ -171,8 +172,8 @@ pub(crate) fn host_of_log(log: &Path) -> Option<Host> {
     })
 }
 
-/// Removes what hosts that died left behind and nobody may want any more: logs that were last written more than
-/// `retention` ago. Bounded in time and number; what is left is for the next one.
+/// Removes what hosts that died left behind and nobody may want any more: logs that were last written longer ago than
+/// their session was to be readable, or than `retention` where they do not say. Bounded in time and number; what is left is for the next one.
 pub(crate) fn sweep(state: &Path, retention: Duration) {
     let began = Instant::now();
     let now = SystemTime::now();
@@ -189,7 +190,10 @@ pub(crate) fn sweep(state: &Path, retention: Duration) {
             if began.elapsed() > SWEEP_TIME {
                 return;
             }
-            if is_over(age_of_log(&log.folder, now), retention) {
+            if is_over(
+                age_of_log(&log.folder, now),
+                retention_of_log(&log.folder).unwrap_or(retention),
+            ) {
                 // What cannot be removed now is tried again at the next start.
                 let _ = remove_log(&FileStorage::new(), &log.folder);
             }
@@ -255,6 +259,15 @@ fn age_of_log(folder: &Path, now: SystemTime) -> Option<Duration> {
         .take(MAX_LISTED)
         .filter_map(|entry| age(&entry.ok()?.path(), now));
     files.chain(age(folder, now)).min()
+}
+
+/// For how long the session itself was to be readable, as its own log says.
+fn retention_of_log(folder: &Path) -> Option<Duration> {
+    let record = read_log_record(&FileStorage::new(), folder).ok()?;
+    match decode_record(&record.header.application).ok()? {
+        Record::Decision(decision) => Some(decision.effective_limits().retention),
+        Record::End(end) => Some(end.decision.effective_limits().retention),
+    }
 }
 
 /// Since a file was last changed, links not followed; zero when that lies in the future.

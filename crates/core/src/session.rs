@@ -60,6 +60,8 @@ pub enum Input {
         /// How much, in bytes.
         bytes: u64,
     },
+    /// Output is left unread by our own choice: a reader sets the pace, or a log has to catch up.
+    ReadingHeld,
     /// A stream reached its end.
     StreamClosed {
         /// Which.
@@ -382,6 +384,7 @@ impl Session {
             Input::Spawned { pid, streams } => self.spawned(now, pid, streams, &mut effects),
             Input::StartFailed => self.start_failed(now, &mut effects),
             Input::Output { bytes } => self.output(now, bytes),
+            Input::ReadingHeld => self.reading_held(now),
             Input::StreamClosed { stream } => self.stream_closed(now, stream, &mut effects),
             Input::ReadFailed { stream } => {
                 if self.open_streams.contains(&stream) {
@@ -446,6 +449,14 @@ impl Session {
         self.output_bytes = self.output_bytes.saturating_add(bytes);
         if let Stage::Draining { idle_until, latest } = &mut self.stage {
             *idle_until = now.saturating_add(self.limits.drain_grace).min(*latest);
+        }
+    }
+
+    /// The drain counts the time in which nothing was written, not that in which nothing was read.
+    fn reading_held(&mut self, now: Moment) {
+        if let Stage::Draining { idle_until, latest } = &mut self.stage {
+            *idle_until = now.saturating_add(self.limits.drain_grace);
+            *latest = now.saturating_add(self.limits.drain_grace.saturating_mul(2));
         }
     }
 

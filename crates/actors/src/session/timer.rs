@@ -2,7 +2,7 @@
 
 use procession_core::{Moment, session::Input};
 
-use super::{Event, Internal, SessionMessage, Turn};
+use super::{Event, Internal, SessionMessage, Turn, state::Pause};
 use crate::{
     report::{WaitResult, WriteEnd, Written},
     sync::{Watcher, lock},
@@ -16,6 +16,14 @@ impl Turn<'_> {
         self.expire(now);
         if self.state.log_stalled_until.is_some_and(|until| until <= now) {
             self.give_log_up();
+        }
+        if self
+            .state
+            .readers
+            .values()
+            .any(|reader| reader.pause != Pause::No)
+        {
+            self.advance(Input::ReadingHeld);
         }
         self.advance(Input::Tick);
     }

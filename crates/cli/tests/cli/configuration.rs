@@ -25,10 +25,6 @@ fn a_configuration_that_cannot_hold_ends_the_program_before_anything_runs() {
             "[sandbox]\nmode = \"landlock\"\n",
             "config.toml:2: `sandbox.mode` cannot be honoured",
         ),
-        (
-            "[containment]\nprefer = \"cgroup\"\n",
-            "config.toml:2: `containment.prefer` cannot be honoured",
-        ),
     ] {
         let place = Place::new();
         place.configure(configuration);

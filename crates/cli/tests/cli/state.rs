@@ -106,13 +106,18 @@ fn a_damaged_log_is_listed_as_such() {
 #[test]
 fn logs_of_dead_hosts_are_swept_at_the_next_start() {
     let place = Place::new();
+    let (_, report) = place.reported(&["--", "echo", "lasting"]);
+    let lasting = log_of(&report);
+    place.configure("[host]\nretention_ms = 0\n");
     let (_, report) = place.reported(&["--", "echo", "old"]);
     let old = log_of(&report);
-    assert!(old.exists());
-    place.configure("[host]\nretention_ms = 0\n");
     let mut running = place.start(&["run", "-c", "echo up; cat"]);
     assert_eq!(running.line(), "up\n");
     until(|| (!old.exists()).then_some(()));
+    assert!(
+        lasting.exists(),
+        "each log stays as long as its own session was to be readable"
+    );
 }
 
 #[test]

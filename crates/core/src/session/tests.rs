@@ -203,6 +203,19 @@ fn late_output_prolongs_the_drain_up_to_twice_the_grace() {
 }
 
 #[test]
+fn the_drain_does_not_count_while_output_is_left_unread_on_purpose() {
+    let mut life = Life::running(EffectiveLimits::default());
+    life.exit(0)
+        .after(1_000)
+        .give(Input::ReadingHeld)
+        .give(Input::Tick);
+    assert_eq!(life.effects, []);
+    assert_eq!(life.session.next_deadline(), Some(Moment::from_millis(2_000)));
+    life.tick_after(1_000);
+    assert_eq!(life.kinds(), ["sweep"]);
+}
+
+#[test]
 fn a_late_line_is_kept_and_the_end_of_output_ends_the_drain() {
     let mut life = Life::running(EffectiveLimits::default());
     life.exit(3).after(200).give(Input::Output { bytes: 5 }).close();

@@ -36,7 +36,9 @@ pub(super) fn of_guard(inherited: Capabilities, readiness: &Readiness, mechanism
         note.push_str(&lacking.join("; "));
     }
     let dies = if is_sure {
-        Capability::new(Level::Native, channel).with_note("the whole tree")
+        Capability::new(Level::Native, channel).with_note(
+            "the whole tree; where host and guard are killed together, at the next start of a host",
+        )
     } else {
         Capability::new(Level::Advisory, channel)
             .with_note("the guard ends whom it finds; who forks and ends all the time may escape")
