@@ -65,8 +65,9 @@ async fn a_process_is_started_with_what_holds_unless_it_inherits_that_anyway() {
             Capability::new(Level::Unsupported, Channel::None).inheriting(500_u64),
         );
     let settings = HostPolicySettings::default().default_value(Field::AddressSpace, 1_u64 << 30);
-    let harness = with(settings)
+    let harness = Harness::builder()
         .port(ScriptedPort::with_capabilities(capabilities))
+        .policy(HostPolicy::new(settings).unwrap())
         .start()
         .await;
     let spec = fixture::spec()
