@@ -82,10 +82,11 @@ pub(super) fn signal_descendants(root: i32, number: i32, is_spared: impl Fn(i32)
     }
 }
 
-/// The process group of a process.
+/// The process group of a process; none where the group's leader is in a pid namespace above, so that it has no number
+/// here.
 pub(super) fn group_of(pid: i32) -> Option<i32> {
-    let group = rustix::process::getpgid(Some(Pid::from_raw(pid)?)).ok()?;
-    Some(group.as_raw_pid())
+    let group = nix::unistd::getpgid(Some(nix::unistd::Pid::from_raw(pid))).ok()?;
+    Some(group.as_raw()).filter(|group| *group > 0)
 }
 
 fn children(pid: i32) -> Vec<i32> {
