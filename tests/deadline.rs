@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use procession_actors::report::{Condition, Ladder, PollQuery};
-use procession_core::{Cause, Field, Signal, Status, StreamId, Value};
+use procession_core::{Cause, Field, Signal, Status, StreamId, Value, session::STATUS_BOUND};
 use procession_policy::{SetBy, Status as Decided};
 use procession_testkit::{Descendant, Harness, HarnessSession, Script, fixture};
 use tokio::time::Instant;
@@ -276,4 +276,29 @@ async fn a_poll_for_ever_returns_with_the_first_output_after_years() {
     session.process.emit(StreamId::Stdout, "at last");
     assert_eq!(poll.await.unwrap().stdout, "at last");
     assert_eq!(began.elapsed(), 86_000 * SECOND);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_time_out_waits_for_the_status_of_a_leader_that_is_gone() {
+    let harness = Harness::start().await;
+    let spec = fixture::spec().wall_time(5 * SECOND);
+    let session = harness.start_session(spec.clone()).await;
+    session.process.exit_untold();
+    harness.advance(5 * SECOND + STATUS_BOUND / 2).await;
+    assert_eq!(first_signal_at(&session), None);
+    session.process.exit(3);
+    let outcome = session.outcome().await;
+    assert_eq!(
+        (outcome.cause, outcome.status),
+        (Cause::Exit, Status::Exited { code: 3 })
+    );
+
+    let session = harness.start_session(spec).await;
+    session.process.exit_untold();
+    assert_eq!(
+        session.outcome().await.cause,
+        Cause::WallTimeout,
+        "nobody ever told it"
+    );
+    assert_eq!(first_signal_at(&session), Some(5 * SECOND + STATUS_BOUND));
 }

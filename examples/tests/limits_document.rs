@@ -16,7 +16,8 @@ use procession_core::{
     redact::{MAX_SECRET_BYTES, MAX_SECRETS_BYTES_TOTAL, MIN_SECRET_BYTES},
     render::MAX_SCREEN_CELLS,
     session::{
-        FREED_OUTPUT_BOUND, KILL_BOUND, LOG_CLOSE_BOUND, MAX_SURVEY_INTERVAL, SURVEY_INTERVAL, SWEEP_BOUND,
+        FREED_OUTPUT_BOUND, KILL_BOUND, LOG_CLOSE_BOUND, MAX_SURVEY_INTERVAL, STATUS_BOUND, SURVEY_INTERVAL,
+        SWEEP_BOUND,
     },
     spec::{ExecLimits, MAX_ENV_KEYS, MAX_LABEL_BYTES},
     time::whole_millis,
@@ -232,6 +233,11 @@ fn of_a_session() -> Vec<Bound> {
             "KILL_BOUND",
             KILL_BOUND,
             "How long a killed leader may take to be gone before a stop is answered with what is left.",
+        ),
+        fixed_time(
+            "STATUS_BOUND",
+            STATUS_BOUND,
+            "How long a time-out or a stop waits for the status of a leader that has exited, where the guard has not told it yet.",
         ),
         fixed_time(
             "SWEEP_BOUND",

@@ -29,6 +29,9 @@ mod tests;
 
 /// How long a killed leader may take to be gone before a stop is answered with what is left.
 pub const KILL_BOUND: Duration = Duration::from_millis(1_500);
+
+/// How long an end waits for the status of a leader that has exited, where who holds it has not told it yet.
+pub const STATUS_BOUND: Duration = Duration::from_millis(1_000);
 /// How long the report on a sweep may take before the session ends without it.
 pub const SWEEP_BOUND: Duration = Duration::from_secs(2);
 /// How long the output that a sweep set free may take to reach its end.
@@ -86,6 +89,10 @@ pub enum Input {
     },
     /// An [`Effect::Observe`] was carried out; exit and output that were there have been given before.
     Observed,
+    /// An [`Effect::Observe`] was carried out: the leader has exited, and its status is on its way.
+    ///
+    /// What was about to strike waits for it, [`STATUS_BOUND`] at the most.
+    ExitUntold,
     /// A signal was sent.
     Signaled {
         /// Which step of the ladder it was.
@@ -145,7 +152,8 @@ pub enum Sight {
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum Effect {
-    /// Look now whether the leader has exited and whether output waits; then give [`Input::Observed`].
+    /// Look now whether the leader has exited and whether output waits; then give [`Input::Observed`], or
+    /// [`Input::ExitUntold`] where it has exited and nobody can tell its status yet.
     Observe,
     /// Send a signal to the whole tree; then give [`Input::Signaled`].
     SignalTree {
@@ -199,6 +207,8 @@ pub struct Session {
     closed_at: Option<Moment>,
     quiescent: Fact,
     strike: Option<Strike>,
+    /// Until when a strike waits for the status of a leader that has exited.
+    status_by: Option<Moment>,
     ladder: Ladder,
     swept_pids: Vec<u32>,
     residual_pids: Vec<u32>,
@@ -285,6 +295,7 @@ impl Session {
             closed_at: None,
             quiescent: Fact::Unknown(UnknownFact::NotYet),
             strike: None,
+            status_by: None,
             ladder: Ladder::default(),
             swept_pids: Vec::new(),
             residual_pids: Vec::new(),
@@ -395,6 +406,7 @@ impl Session {
             Input::Exited { observation } => self.exited(now, observation, &mut effects),
             Input::End { cause, ladder } => self.end(now, Strike { cause, kind: ladder }, &mut effects),
             Input::Observed => self.observed(now, &mut effects),
+            Input::ExitUntold => self.exit_untold(now),
             Input::Signaled { step, effect } => {
                 if let Some(step) = self.ladder.steps.get_mut(step) {
                     step.effect = effect;
@@ -491,6 +503,9 @@ impl Session {
                         latest: now.saturating_add(self.limits.drain_grace.saturating_mul(2)),
                     };
                 }
+                if self.status_by.take().is_some() {
+                    self.observed(now, effects);
+                }
             }
             Stage::Terminating => {
                 if self.ladder.kill_at.is_some() {
@@ -541,6 +556,7 @@ impl Session {
         let Some(strike) = self.strike.take() else { return };
         match self.stage {
             Stage::Running => {
+                self.status_by = None;
                 let idle_is_over = self.idle_deadline().is_some_and(|deadline| deadline <= now);
                 if strike.cause == Cause::IdleTimeout && !idle_is_over {
                     return; // Output was waiting: the session is not idle.
@@ -552,6 +568,12 @@ impl Session {
             // It ended by itself in the meantime; a time-out has nothing to do then, a stop does not wait for the drain.
             Stage::Draining { .. } if !strike.cause.is_timeout() => self.sweep(now, effects),
             _ => {}
+        }
+    }
+
+    fn exit_untold(&mut self, now: Moment) {
+        if self.stage == Stage::Running && self.strike.is_some() {
+            self.status_by.get_or_insert(now.saturating_add(STATUS_BOUND));
         }
     }
 

@@ -181,6 +181,12 @@ pub trait Leader: fmt::Debug + Send + Sync {
     /// How the leader ended, without reaping; none while it runs.
     fn peek(&self) -> Option<(Status, ObservedBy)>;
 
+    /// Whether the leader has exited, also where [`Self::peek`] does not tell how yet because somebody else holds it,
+    /// who will tell; [`Self::exited`] waits for that.
+    fn has_exited(&self) -> bool {
+        self.peek().is_some()
+    }
+
     /// Reaps the leader; from here on nothing is signalled by its pid or group.
     ///
     /// None when it has not exited, was reaped before, or the system does not tell.

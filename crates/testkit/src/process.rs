@@ -107,6 +107,11 @@ impl ScriptedProcess {
         self.0.change(|state| state.end_leader(status));
     }
 
+    /// Is gone, and its status is not told before it ends by one of the ways above.
+    pub fn exit_untold(&self) {
+        self.0.change(|state| state.is_exit_untold = true);
+    }
+
     /// Ends the observation with this error number: the exit can be waited for no more.
     pub fn fail_observation(&self, errno: i32) {
         self.0.change(|state| state.observation_errno = Some(errno));

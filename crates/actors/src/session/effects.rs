@@ -164,10 +164,17 @@ impl Turn<'_> {
     fn carry_out(&mut self, effect: Effect, inputs: &mut VecDeque<Input>) {
         match effect {
             Effect::Observe => {
-                if !self.look_at_leader() {
+                let is_told = self.look_at_leader();
+                if !is_told {
                     self.read_what_waits();
                 }
-                inputs.push_back(Input::Observed);
+                let has_exited = |process: &Process| process.leader.has_exited();
+                let is_untold = !is_told && self.state.process.as_ref().is_some_and(has_exited);
+                inputs.push_back(if is_untold {
+                    Input::ExitUntold
+                } else {
+                    Input::Observed
+                });
             }
             Effect::SignalTree { signal, step } => {
                 if let Some(process) = &self.state.process {

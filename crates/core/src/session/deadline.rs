@@ -15,10 +15,12 @@ impl Session {
     pub fn next_deadline(&self) -> Option<Moment> {
         match self.stage {
             Stage::Starting | Stage::Reaping | Stage::Ended => None,
-            Stage::Running => [self.wall_deadline(), self.idle_deadline()]
-                .into_iter()
-                .flatten()
-                .min(),
+            Stage::Running => self.status_by.or_else(|| {
+                [self.wall_deadline(), self.idle_deadline()]
+                    .into_iter()
+                    .flatten()
+                    .min()
+            }),
             Stage::Draining { idle_until, latest } => Some(idle_until.min(latest)),
             Stage::Terminating | Stage::Kept => {
                 let survey = self.ladder.survey.map(|survey| survey.due_at);
@@ -58,6 +60,12 @@ impl Session {
         let is_over = |deadline: Option<Moment>| deadline.is_some_and(|deadline| deadline <= now);
         match self.stage {
             Stage::Starting | Stage::Reaping | Stage::Ended => {}
+            // The leader is gone, and who holds it does not tell how it ended.
+            Stage::Running if self.status_by.is_some() => {
+                if is_over(self.status_by) {
+                    self.observed(now, effects);
+                }
+            }
             Stage::Running => {
                 let cause = if is_over(self.wall_deadline()) {
                     Cause::WallTimeout

@@ -433,6 +433,42 @@ fn an_exit_that_is_seen_in_time_is_no_time_out() {
 }
 
 #[test]
+fn a_strike_waits_for_the_status_of_a_leader_that_has_exited() {
+    let limits = EffectiveLimits {
+        wall_time: Some(Duration::from_secs(1)),
+        idle_time: Some(Duration::from_millis(1_100)),
+        ..EffectiveLimits::default()
+    };
+    let mut life = Life::running(limits.clone());
+    life.tick_after(1_000).give(Input::ExitUntold);
+    assert_eq!(
+        life.session.next_deadline(),
+        Some(Moment::from_millis(1_000).saturating_add(STATUS_BOUND)),
+        "deadlines that are over wake nobody"
+    );
+    life.tick_after(200);
+    assert_eq!(life.effects, [], "nor does the next of them strike");
+    life.exit(0);
+    assert_eq!(life.effects, [], "it drains");
+    life.close().tree(&[], &[]);
+    assert_eq!(life.reap_and_close().cause, Cause::Exit);
+
+    let mut life = Life::running(limits.clone());
+    life.give(stop(ASK)).give(Input::ExitUntold).exit(0);
+    assert_eq!(life.kinds(), ["sweep"], "a stop does not wait for the drain");
+
+    let mut life = Life::running(limits);
+    life.tick_after(1_000).give(Input::ExitUntold);
+    life.tick_after(u64::try_from(STATUS_BOUND.as_millis()).unwrap());
+    assert_eq!(
+        life.kinds(),
+        ["SIGTERM", "SIGCONT"],
+        "nobody tells it: the ladder goes on"
+    );
+    assert_eq!(life.session.phase(), Phase::Terminating);
+}
+
+#[test]
 fn output_that_waited_keeps_the_idle_time_from_striking() {
     let mut life = Life::running(EffectiveLimits {
         idle_time: Some(Duration::from_secs(1)),

@@ -324,6 +324,10 @@ impl Leader for HeldLeader {
         self.0.seen.exit.borrow().clone()
     }
 
+    fn has_exited(&self) -> bool {
+        self.0.seen.exit.borrow().is_some() || sys::has_ended(&self.0.seen.pidfd)
+    }
+
     fn reap(&self) -> Option<Usage> {
         self.0.seen.exit.borrow().as_ref()?;
         let mut hold = self.0.seen.hold();

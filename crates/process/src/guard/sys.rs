@@ -196,6 +196,14 @@ pub(super) fn await_end(pidfd: &OwnedFd) -> bool {
     rustix::io::retry_on_intr(|| rustix::event::poll(&mut polled, None)).is_ok()
 }
 
+/// Whether a process has ended, reaped or not; it need not be a child.
+pub(super) fn has_ended(pidfd: &OwnedFd) -> bool {
+    let mut polled = [PollFd::new(pidfd, PollFlags::IN)];
+    let at_once = rustix::event::Timespec::default();
+    rustix::io::retry_on_intr(|| rustix::event::poll(&mut polled, Some(&at_once)))
+        .is_ok_and(|ready| ready > 0)
+}
+
 /// Waits for a child and reaps it; its code where it exited by itself.
 pub(super) fn await_exit(pidfd: &OwnedFd) -> Option<i32> {
     await_end(pidfd);

@@ -54,6 +54,10 @@ impl Leader for AttachedLeader {
         seen
     }
 
+    fn has_exited(&self) -> bool {
+        self.leader.has_exited()
+    }
+
     fn reap(&self) -> Option<Usage> {
         let usage = self.leader.reap();
         if usage.is_some() {

@@ -220,6 +220,10 @@ impl Leader for PlayedLeader {
         })
     }
 
+    fn has_exited(&self) -> bool {
+        self.peek().is_some() || self.0.look(|state| state.is_exit_untold)
+    }
+
     fn reap(&self) -> Option<Usage> {
         self.0.change(|state| {
             if state.end.is_none() || std::mem::replace(&mut state.is_reaped, true) {

@@ -49,6 +49,8 @@ pub(super) struct State {
     pub(super) end: Option<Status>,
     pub(super) is_reaped: bool,
     pub(super) is_unkillable: bool,
+    /// Whether the leader is gone, and its status has not been told.
+    pub(super) is_exit_untold: bool,
     pub(super) observation_errno: Option<i32>,
     pub(super) usage: Option<Usage>,
     pub(super) descendants: BTreeMap<u32, Descendant>,
@@ -116,6 +118,7 @@ impl State {
             end: None,
             is_reaped: false,
             is_unkillable: false,
+            is_exit_untold: false,
             observation_errno: None,
             usage: None,
             descendants: BTreeMap::new(),
