@@ -88,6 +88,21 @@ async fn a_guard_is_not_ended_by_what_asks_programs_to_end() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_exit_is_seen_also_while_the_guard_cannot_tell_it() {
+    let port = port();
+    let session = spawn(&port, argv(&["cat"]).stdin()).await;
+    assert!(!session.leader.has_exited());
+    send(port.guard_pid(), Signal::STOP);
+    let signaled = session.tree.signal_foreground(procession_core::Signal::KILL);
+    assert_eq!(signaled, procession_core::outcome::StepEffect::Delivered);
+    until("its end is seen", || session.leader.has_exited()).await;
+    assert_eq!(session.leader.peek(), None);
+    send(port.guard_pid(), Signal::CONT);
+    exited(&session).await;
+    assert!(session.leader.peek().is_some());
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_dropped_port_ends_its_guard_and_leaves_no_zombie() {
     for (_, port) in ports() {
         let guard = port.guard_pid();
