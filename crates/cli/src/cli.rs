@@ -51,7 +51,8 @@ Examples:
   procession capabilities --json";
 
 const LOG_EXAMPLES: &str = "\
-FILE is the folder that a report names as `log.path`, or one that `procession sessions` shows.
+FILE is the folder that a report names as `log.path`, or one that `procession sessions` shows; a session's id
+does as well.
 
 Examples:
   procession log FILE                          all of it, byte for byte
@@ -69,6 +70,17 @@ const CONFIG_EXAMPLES: &str = "\
 Examples:
   procession config
   procession config --config ci.toml --json";
+
+const COMPLETIONS_EXAMPLES: &str = "\
+Examples:
+  procession completions bash > ~/.local/share/bash-completion/completions/procession
+  procession completions zsh > ~/.zfunc/_procession
+  procession completions fish > ~/.config/fish/completions/procession.fish";
+
+const MAN_EXAMPLES: &str = "\
+Examples:
+  procession man | man -l -
+  procession man run > procession-run.1";
 
 /// Process sessions for agents: owned, bounded, and with a true record of how each ended.
 #[derive(Debug, Parser)]
@@ -103,6 +115,12 @@ pub(crate) enum Command {
     /// Show the effective configuration, each value with its source.
     #[command(after_help = CONFIG_EXAMPLES)]
     Config(Format),
+    /// Print a completion script for a shell.
+    #[command(after_help = COMPLETIONS_EXAMPLES)]
+    Completions(CompletionsOptions),
+    /// Print the manual page, of all commands or of one.
+    #[command(after_help = MAN_EXAMPLES)]
+    Man(ManOptions),
 }
 
 /// How to print.
@@ -211,11 +229,27 @@ pub(crate) struct McpOptions {
     pub(crate) root: Option<PathBuf>,
 }
 
+/// Options of `completions`.
+#[derive(Debug, Args)]
+pub(crate) struct CompletionsOptions {
+    /// For which shell.
+    #[arg(value_enum, value_name = "SHELL")]
+    pub(crate) shell: clap_complete::Shell,
+}
+
+/// Options of `man`.
+#[derive(Debug, Args)]
+pub(crate) struct ManOptions {
+    /// Of which command.
+    #[arg(value_name = "COMMAND")]
+    pub(crate) command: Option<String>,
+}
+
 /// Options of `log`.
 #[derive(Debug, Args)]
 pub(crate) struct LogOptions {
-    /// The folder of the log.
-    #[arg(value_name = "FILE")]
+    /// The folder of the log, or the id of a session in the state directory.
+    #[arg(value_name = "FILE|SESSION")]
     pub(crate) file: PathBuf,
     /// Where to begin, in bytes of the merged output.
     #[arg(long, value_name = "N", default_value_t = 0)]

@@ -81,6 +81,12 @@ pub(crate) enum CommandError {
     /// A log cannot be searched.
     #[error("the log cannot be searched")]
     SearchLog(#[from] procession_log_store::SearchError),
+    /// A page was asked for of a command that there is not.
+    #[error("there is no command `{name}`: see `procession --help`")]
+    NoSuchCommand {
+        /// What was asked for.
+        name: String,
+    },
     /// The MCP server ended with an error.
     #[error("the MCP server failed")]
     Mcp(#[from] procession_mcp::ServeError),

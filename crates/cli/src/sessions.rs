@@ -1,8 +1,11 @@
 //! `procession sessions`: what the logs in the state directory tell of sessions, also of those whose host died.
 
-use std::{io, path::Path};
+use std::{
+    io::{self, Write},
+    path::Path,
+};
 
-use procession_core::{Outcome, Phase, Status};
+use procession_core::{Cause, Outcome, Phase, Status};
 use procession_log_store::{FileStorage, LogRecord, read_log_record};
 use procession_mcp::json::{outcome_value, rfc3339};
 use procession_policy::{Decision, EndRecord, Record, decode_record};
@@ -14,6 +17,9 @@ use crate::{
     output::{print, print_json},
     state::{self, FoundLog, Host},
 };
+
+/// Why the status of a session is unknown whose host died: there was nobody to see it.
+const HOST_DIED: &str = "host_died";
 
 /// Lists all sessions that have a log.
 ///
@@ -38,7 +44,16 @@ pub(crate) fn sessions(format: Format, state: Option<&Path>) -> Result<u8, Comma
         let sessions: Vec<Value> = found.iter().map(Found::to_json).collect();
         return print_json(&json!({ "sessions": sessions }));
     }
-    print(|out| found.iter().try_for_each(|found| found.write_line(out)))
+    print(|out| {
+        if !found.is_empty() {
+            writeln!(
+                out,
+                "{:<19}  {:<8}  {:<24}  {:<28}  LOG",
+                "SESSION", "STATE", "ENDED", "OUTCOME"
+            )?;
+        }
+        found.iter().try_for_each(|found| found.write_line(out))
+    })
 }
 
 /// A log with what its records say.
@@ -113,6 +128,19 @@ impl Found {
         }
     }
 
+    /// How it ended; a session that its host did not live to end is lost, and nobody knows its status.
+    fn outcome_value(&self) -> Option<Value> {
+        match (&self.outcome, self.state()) {
+            (Some(outcome), _) => Some(outcome_value(outcome)),
+            (None, State::Lost) => Some(json!({
+                "cause": Cause::Lost.as_str(),
+                "status": { "kind": "unknown", "reason": HOST_DIED },
+                "output_complete": false,
+            })),
+            (None, _) => None,
+        }
+    }
+
     /// The id as the record has it, else as the folder is called.
     fn session_id(&self) -> String {
         let by_name = || {
@@ -133,7 +161,7 @@ impl Found {
         json!({
             "session_id": self.session_id(),
             "state": self.state().as_str(),
-            "outcome": self.outcome.as_ref().map(outcome_value),
+            "outcome": self.outcome_value(),
             "ended_at": self.outcome.as_ref().map(|outcome| rfc3339(outcome.ended_wall)),
             "agent": self.decision.as_ref().map(Decision::agent),
             "host": match self.log.host { Host::Alive => "alive", Host::Dead => "dead" },
@@ -145,14 +173,22 @@ impl Found {
         })
     }
 
-    fn write_line(&self, out: &mut impl io::Write) -> io::Result<()> {
-        let outcome = self.outcome.as_ref().map_or_else(|| "-".to_owned(), told);
-        let folder = self.log.folder.display();
+    fn write_line(&self, out: &mut impl Write) -> io::Result<()> {
+        let outcome = match (&self.outcome, self.state()) {
+            (Some(outcome), _) => told(outcome),
+            (None, State::Lost) => format!("{}, unknown: {HOST_DIED}", Cause::Lost.as_str()),
+            (None, _) => "-".to_owned(),
+        };
+        let ended = self
+            .outcome
+            .as_ref()
+            .map_or_else(|| "-".to_owned(), |outcome| rfc3339(outcome.ended_wall));
         writeln!(
             out,
-            "{:<19}  {:<8}  {outcome:<28}  {folder}",
+            "{:<19}  {:<8}  {ended:<24}  {outcome:<28}  {}",
             self.session_id(),
-            self.state().as_str()
+            self.state().as_str(),
+            self.log.folder.display()
         )
     }
 }

@@ -156,6 +156,15 @@ pub(crate) fn logs(state: &Path) -> Vec<FoundLog> {
     found
 }
 
+/// The log of a session in the state directory, by the session's id; none when there is none.
+pub(crate) fn log_of_session(state: &Path, session: &str) -> Option<PathBuf> {
+    instances(state)
+        .iter()
+        .flat_map(|folder| logs_of(folder))
+        .map(|log| log.folder)
+        .find(|folder| folder.file_name().is_some_and(|name| name == session))
+}
+
 /// Whether the host of a log in the state directory still runs; none when the log lies elsewhere.
 pub(crate) fn host_of_log(log: &Path) -> Option<Host> {
     let log = log.canonicalize().ok()?;

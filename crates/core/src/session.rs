@@ -31,7 +31,7 @@ mod tests;
 pub const KILL_BOUND: Duration = Duration::from_millis(1_500);
 
 /// How long an end waits for the status of a leader that has exited, where who holds it has not told it yet.
-pub const STATUS_BOUND: Duration = Duration::from_millis(1_000);
+pub const STATUS_BOUND: Duration = Duration::from_secs(1);
 /// How long the report on a sweep may take before the session ends without it.
 pub const SWEEP_BOUND: Duration = Duration::from_secs(2);
 /// How long the output that a sweep set free may take to reach its end.

@@ -75,10 +75,15 @@ fn a_session_is_listed_while_it_runs_and_after() {
         (&"ended".into(), &listed["session_id"])
     );
     assert_eq!(ended["outcome"]["status"]["code"], 0);
-    let line = text(&place.run(&["sessions"]).stdout);
+    let table = text(&place.run(&["sessions"]).stdout);
+    let lines: Vec<&str> = table.lines().collect();
     assert!(
-        line.starts_with("ps_") && line.contains("exit, exited 0"),
-        "{line}"
+        lines.len() == 2 && lines[0].starts_with("SESSION ") && lines[0].ends_with(" LOG"),
+        "{table}"
+    );
+    assert!(
+        lines[1].starts_with("ps_") && lines[1].contains("exit, exited 0"),
+        "{table}"
     );
 }
 
@@ -92,7 +97,48 @@ fn a_session_whose_host_was_killed_is_called_lost() {
     assert_eq!(running.code(), None);
     // Its input is closed, so the command ends by itself.
     running.close_input();
-    assert_eq!(sessions(&place)[0]["state"], "lost");
+    let lost = &sessions(&place)[0];
+    assert_eq!(
+        (
+            &lost["state"],
+            &lost["outcome"]["cause"],
+            &lost["outcome"]["status"]["kind"],
+            &lost["outcome"]["output_complete"]
+        ),
+        (&"lost".into(), &"lost".into(), &"unknown".into(), &false.into())
+    );
+    let table = text(&place.run(&["sessions"]).stdout);
+    assert!(table.contains("lost, unknown: host_died"), "{table}");
+}
+
+#[test]
+fn a_log_is_found_by_the_id_of_its_session() {
+    let place = Place::new();
+    let (_, report) = place.reported(&["--", "echo", "found"]);
+    let session = report["session_id"].as_str().expect("an id");
+    assert_eq!(text(&place.run(&["log", session]).stdout), "found\n");
+    let unknown = place.run(&["log", "ps_0000000000000000"]);
+    assert_eq!(unknown.status.code(), Some(125));
+    assert!(text(&unknown.stderr).contains("ps_0000000000000000"));
+}
+
+#[test]
+fn completions_and_manual_need_no_configuration() {
+    let place = Place::new();
+    place.configure("this is no configuration");
+    for shell in ["bash", "zsh", "fish"] {
+        let script = text(&place.run(&["completions", shell]).stdout);
+        assert!(
+            script.contains("procession") && script.contains("idle-timeout"),
+            "{shell}"
+        );
+    }
+    let page = text(&place.run(&["man", "run"]).stdout);
+    assert!(
+        page.contains("procession\\-run") || page.contains("procession-run"),
+        "{page}"
+    );
+    assert_eq!(place.run(&["man", "nothing"]).status.code(), Some(125));
 }
 
 #[test]
