@@ -292,7 +292,7 @@ pub struct Inspection {
     /// By what means its tree is held.
     pub containment: Containment,
     /// Names of the variables that its environment holds; never a value.
-    pub environment_names: Vec<String>,
+    pub environment_names: Arc<[String]>,
     /// Processes that are known to be left.
     pub residual_pids: Vec<u32>,
     /// Output so far, in bytes, by stream, secrets replaced.

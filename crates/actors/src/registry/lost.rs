@@ -112,7 +112,7 @@ fn inspection(session: SessionId, entry: &Entry, outcome: Outcome) -> Inspection
         containment: entry
             .process
             .map_or_else(|| entry.decision.containment(), |process| process.containment),
-        environment_names: Vec::new(),
+        environment_names: Arc::default(),
         output_bytes: OutputBytes::default(),
         redactions: 0,
         log: lost_log(),

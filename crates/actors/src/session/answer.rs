@@ -1,6 +1,6 @@
 //! Answers: what is told at once, what is parked, and what wakes it.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use procession_core::{
     Phase, Signal, StreamId,
@@ -389,6 +389,12 @@ impl Turn<'_> {
 
     pub(super) fn inspect(&mut self, reply: RpcReplyPort<Result<Inspection, InspectError>>) {
         let outcome = self.told_outcome();
+        let environment = &self.state.arguments.environment;
+        let environment_names = Arc::clone(
+            self.state
+                .environment_names
+                .get_or_insert_with(|| environment.names().into()),
+        );
         let state = &*self.state;
         let inspection = Inspection {
             session: state.arguments.session,
@@ -396,10 +402,10 @@ impl Turn<'_> {
             phase: state.machine.phase(),
             pid: state.machine.pid(),
             outcome,
-            decision: std::sync::Arc::clone(&state.arguments.decision),
+            decision: Arc::clone(&state.arguments.decision),
             receipt: state.receipt.clone(),
             containment: state.containment(),
-            environment_names: state.arguments.environment.names(),
+            environment_names,
             residual_pids: state.machine.residual_pids().to_vec(),
             output_bytes: OutputBytes {
                 stdout: state.capture.total(StreamId::Stdout),

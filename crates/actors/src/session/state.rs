@@ -43,6 +43,8 @@ pub struct SessionState {
     /// An end that was asked for before there was a process.
     pub(super) receipt: Option<Receipt>,
     pub(super) largest_write_bytes: u64,
+    /// Names of the environment, once somebody asked.
+    pub(super) environment_names: Option<Arc<[String]>>,
     pub(super) end_seen: EndSeen,
 }
 
@@ -129,6 +131,7 @@ impl SessionState {
             log_stalled_until: None,
             receipt: None,
             largest_write_bytes: 0,
+            environment_names: None,
             end_seen: EndSeen::NotYet,
             arguments,
         }

@@ -71,7 +71,7 @@ pub fn inspection_value(inspection: &Inspection) -> Value {
         ("phase", phase_str(inspection.phase).into()),
         ("pid", json!(inspection.pid)),
         ("containment", containment_value(&inspection.containment)),
-        ("environment_names", json!(inspection.environment_names)),
+        ("environment_names", json!(&*inspection.environment_names)),
         ("residual_pids", json!(inspection.residual_pids)),
         (
             "output_bytes",
