@@ -41,7 +41,11 @@ mod linux {
             println!("{bytes}");
             return;
         }
-        runtime.block_on(on_a_worker(measure(scale(&arguments))));
+        let named = arguments.iter().position(|argument| argument == "--only");
+        let only = named.and_then(|at| arguments.get(at + 1)).cloned();
+        runtime.block_on(on_a_worker(async move {
+            measure(scale(&arguments), only.as_deref()).await
+        }));
     }
 
     fn scale(arguments: &[String]) -> Scale {
@@ -91,18 +95,38 @@ mod linux {
         }
     }
 
-    async fn measure(scale: Scale) {
+    /// Measures all rows, or those of one kind: `--only wake-ups`.
+    async fn measure(scale: Scale, only: Option<&str>) {
         let bench = Bench::start(scale).await;
+        let is_asked = |name: &str| only.is_none_or(|only| only == name);
         table::begin();
-        table::print(&bench.memory());
-        table::print(&bench.starts().await);
-        table::print(&bench.large_host().await);
-        table::print(&bench.calls().await);
-        table::print(&bench.echoes().await);
-        table::print(&bench.wake_ups().await);
-        table::print(&bench.stops().await);
-        table::print(&bench.small_writes().await);
-        table::print(&bench.floods().await);
+        if is_asked("memory") {
+            table::print(&bench.memory());
+        }
+        if is_asked("starts") {
+            table::print(&bench.starts().await);
+        }
+        if is_asked("large-host") {
+            table::print(&bench.large_host().await);
+        }
+        if is_asked("calls") {
+            table::print(&bench.calls().await);
+        }
+        if is_asked("echoes") {
+            table::print(&bench.echoes().await);
+        }
+        if is_asked("wake-ups") {
+            table::print(&bench.wake_ups().await);
+        }
+        if is_asked("stops") {
+            table::print(&bench.stops().await);
+        }
+        if is_asked("small-writes") {
+            table::print(&bench.small_writes().await);
+        }
+        if is_asked("floods") {
+            table::print(&bench.floods().await);
+        }
         bench.shutdown().await;
     }
 }
