@@ -211,6 +211,16 @@ pub enum Ladder {
     Force,
 }
 
+impl From<Ladder> for StopRequest {
+    /// A stop by this ladder, without a name.
+    fn from(ladder: Ladder) -> Self {
+        Self {
+            ladder,
+            request_id: None,
+        }
+    }
+}
+
 impl From<Ladder> for LadderKind {
     fn from(ladder: Ladder) -> Self {
         match ladder {
