@@ -44,7 +44,7 @@ mod linux {
         let named = arguments.iter().position(|argument| argument == "--only");
         let only = named.and_then(|at| arguments.get(at + 1)).cloned();
         runtime.block_on(on_a_worker(async move {
-            measure(scale(&arguments), only.as_deref()).await
+            measure(scale(&arguments), only.as_deref()).await;
         }));
     }
 
