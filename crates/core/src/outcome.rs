@@ -352,6 +352,28 @@ impl IncompleteOutput {
     }
 }
 
+/// Whom a figure of a [`Usage`] covers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum UsageScope {
+    /// The leader, and those of its descendants that were waited for; who was left to itself is not in it.
+    #[default]
+    Leader,
+    /// All that were ever in the session, as a control group counted them.
+    Tree,
+}
+
+impl UsageScope {
+    /// The word on every surface.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Leader => "leader",
+            Self::Tree => "tree",
+        }
+    }
+}
+
 /// What a session used, as far as the system tells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Usage {
@@ -359,12 +381,21 @@ pub struct Usage {
     pub user_time: Duration,
     /// Processor time in the system.
     pub system_time: Duration,
-    /// The largest resident memory of one process, in bytes; none where the system's number holds the host's own.
+    /// The most memory, in bytes.
+    ///
+    /// Of a tree: all that its control group was charged with at one moment, files that it had in memory included. Of
+    /// a leader: the largest resident memory of one process. None where the system does not tell it, or tells a number
+    /// that may be that of the process which has started the leader: a leader that stayed smaller than that cannot be
+    /// told from it.
     pub peak_memory_bytes: Option<u64>,
     /// Page faults that needed no reading.
     pub minor_faults: u64,
     /// Page faults that read from a disk.
     pub major_faults: u64,
+    /// Whom both processor times cover; page faults are always the leader's.
+    pub cpu_covers: UsageScope,
+    /// Whom the memory covers.
+    pub peak_memory_covers: UsageScope,
 }
 
 /// The record of a session's end.

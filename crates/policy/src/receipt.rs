@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use procession_core::{
     Cause, Containment, Field, Moment, Outcome, Status, Value,
-    outcome::{LadderAction, LadderStep},
+    outcome::{LadderAction, LadderStep, UsageScope},
     time::whole_millis,
 };
 use serde::{Deserialize, Serialize};
@@ -63,7 +63,8 @@ pub struct Receipt {
     pub struck: Option<Struck>,
     /// Output that was read, in bytes, all streams together.
     pub output_bytes: u64,
-    /// The largest resident memory of one process, in bytes; none where the system did not tell.
+    /// The most memory, in bytes, of the whole tree where `tree_memory_bytes` was observed, else of one process; none
+    /// where the system did not tell.
     pub peak_memory_bytes: Option<u64>,
 }
 
@@ -79,7 +80,7 @@ impl Receipt {
     /// | `log_bytes` | disk that the log takes |
     /// | `write_bytes` | the largest write |
     /// | `containment` | the means in the end |
-    /// | `cpu_time_ms` | processor time of the leader and all that it waited for |
+    /// | `cpu_time_ms` | processor time of whom the outcome's usage covers |
     /// | `tree_memory_bytes`, `tree_processes` | the most that a control group counted |
     ///
     /// A limit struck when a timer of ours was the cause, when the observation says so, or when `SIGXCPU` or `SIGXFSZ`
@@ -132,10 +133,20 @@ fn observe(field: Field, outcome: &Outcome, observation: &Observation) -> Option
         Field::CpuTime => outcome
             .usage
             .map(|usage| millis(usage.user_time.saturating_add(usage.system_time))),
-        Field::TreeMemory => observation.tree_peak_memory_bytes.map(Value::Number),
+        Field::TreeMemory => observation
+            .tree_peak_memory_bytes
+            .or_else(|| tree_memory(outcome))
+            .map(Value::Number),
         Field::TreeProcesses => observation.tree_peak_processes.map(Value::Number),
         _ => None,
     }
+}
+
+fn tree_memory(outcome: &Outcome) -> Option<u64> {
+    let usage = outcome
+        .usage
+        .filter(|usage| usage.peak_memory_covers == UsageScope::Tree);
+    usage.and_then(|usage| usage.peak_memory_bytes)
 }
 
 fn struck(decision: &Decision, outcome: &Outcome) -> Option<Struck> {
@@ -175,7 +186,7 @@ fn step(outcome: &Outcome, action: LadderAction) -> Option<&LadderStep> {
 mod tests {
     use procession_core::{
         Signal, WallTime,
-        outcome::{StepEffect, UnknownStatus},
+        outcome::{StepEffect, UnknownStatus, Usage},
     };
 
     use super::*;
@@ -232,6 +243,23 @@ mod tests {
         assert_eq!(receipt.peak_memory_bytes, Some(2 << 20));
         assert_eq!(receipt.observed_of(Field::Grace), Some(&Value::Number(250)));
         assert_eq!(receipt.observed_of(Field::Nice), None);
+    }
+
+    #[test]
+    fn the_memory_of_a_tree_is_that_fields_and_the_memory_of_a_leader_is_not() {
+        for (covers, expected) in [
+            (UsageScope::Leader, None),
+            (UsageScope::Tree, Some(Value::Number(2 << 20))),
+        ] {
+            let mut outcome = outcome();
+            outcome.usage = outcome.usage.map(|usage| Usage {
+                peak_memory_covers: covers,
+                ..usage
+            });
+            let receipt = Receipt::new(&decision(), &outcome, &Observation::default());
+            assert_eq!(receipt.observed_of(Field::TreeMemory), expected.as_ref());
+            assert_eq!(receipt.peak_memory_bytes, Some(2 << 20));
+        }
     }
 
     #[test]

@@ -81,6 +81,7 @@ pub(crate) fn outcome() -> Outcome {
             peak_memory_bytes: Some(2 << 20),
             minor_faults: 10,
             major_faults: 0,
+            ..Usage::default()
         }),
     }
 }

@@ -14,6 +14,7 @@ use crate::port::{BoxFuture, ProcessPort, SpawnRequest, Spawned};
 
 pub(crate) mod descriptor;
 pub(crate) mod failure;
+pub(crate) mod resident;
 pub(crate) mod signal;
 pub(crate) mod wait;
 

@@ -22,7 +22,7 @@ use super::rfc3339;
 /// | `ended_at_ms`, `ended_at`, `ended_at_unix_ms` | when the record was made |
 /// | `ladder` | what was done to end it: `action`, `at_ms`, `effect` |
 /// | `output_bytes`, `largest_idle_gap_ms` | what it wrote, and the longest time in which it did not |
-/// | `usage` | what it used, `null` where the system does not tell |
+/// | `usage` | what it used, `null` where the system does not tell; `cpu_covers` and `peak_memory_covers` are `leader` (and those that were waited for) or `tree` |
 #[must_use]
 pub fn outcome_value(outcome: &Outcome) -> Value {
     let since_spawn = |at: Moment| at_ms(outcome.spawned_at, at);
@@ -84,6 +84,8 @@ fn usage_value(usage: &Usage) -> Value {
         "peak_memory_bytes": usage.peak_memory_bytes,
         "minor_faults": usage.minor_faults,
         "major_faults": usage.major_faults,
+        "cpu_covers": usage.cpu_covers.as_str(),
+        "peak_memory_covers": usage.peak_memory_bytes.map(|_| usage.peak_memory_covers.as_str()),
     })
 }
 
@@ -147,6 +149,7 @@ pub(crate) mod tests {
                 "output_bytes": 4, "largest_idle_gap_ms": 99,
                 "usage": {
                     "user_ms": 1, "system_ms": 0, "peak_memory_bytes": null, "minor_faults": 0, "major_faults": 0,
+                    "cpu_covers": "leader", "peak_memory_covers": null,
                 },
             })
         );

@@ -4,7 +4,7 @@ use procession_core::{
     Cause, Containment, Field, Moment, SessionId, Signal, Status as End, Value, WallTime,
     outcome::{
         Fact, IncompleteOutput, LadderAction, LadderStep, ObservedBy, StepEffect, UnknownFact, UnknownStatus,
-        Usage,
+        Usage, UsageScope,
     },
 };
 use proptest::prelude::*;
@@ -152,6 +152,8 @@ fn golden_records() -> [Record; 3] {
             peak_memory_bytes: Some(1 << 30),
             minor_faults: 251,
             major_faults: 65_536,
+            cpu_covers: UsageScope::Tree,
+            peak_memory_covers: UsageScope::Tree,
         }),
     };
     let receipt = Receipt {

@@ -17,7 +17,7 @@ use std::{
 use procession_core::{
     Containment, Signal, Status,
     containment::{CrashPromise, EmptyPromise, KillPromise, Mechanism},
-    outcome::{ObservedBy, StepEffect, UnknownStatus, Usage},
+    outcome::{ObservedBy, StepEffect, UnknownStatus, Usage, UsageScope},
     session::{Sight, TreeReport},
     spec::TerminalSize,
 };
@@ -277,6 +277,7 @@ impl Held {
             // Of the whole tree, not of those alone whom the leader has waited for.
             usage.user_time = usage.user_time.max(user_time);
             usage.system_time = usage.system_time.max(system_time);
+            usage.cpu_covers = UsageScope::Tree;
         }
         if is_exact && alive.is_empty() && self.seen.exit.borrow().is_some() {
             self.seen.is_alone.store(true, Ordering::Release);
@@ -335,6 +336,10 @@ impl Leader for HeldLeader {
             return None;
         }
         hold.is_gone = true;
+        if let (Some(group), Some(usage)) = (&self.0.seen.cgroup, &mut hold.usage) {
+            // It is removed behind the reaping, and nobody is in it any more but who is kept.
+            cgroup::count_at(group, usage);
+        }
         let session = self.0.session;
         self.0.link.post(&Request::Reap { session });
         hold.usage

@@ -23,7 +23,7 @@ use super::{
     sys, tree,
     wire::{ExitNotice, Reply, Request, Step, TreeNotice},
 };
-use crate::unix::process_table::ProcessTable;
+use crate::unix::{process_table::ProcessTable, resident::OwnPeak};
 
 /// How many messages are taken before children are looked at again.
 const MESSAGES_A_TURN: usize = 32;
@@ -107,6 +107,8 @@ pub(super) struct Server {
     pub(super) sessions: BTreeMap<u64, Session>,
     pub(super) inits: BTreeMap<u64, Init>,
     pub(super) sweeps: Vec<Sweep>,
+    /// Leaders begin in this process's memory.
+    pub(super) own_peak: OwnPeak,
     epoll: OwnedFd,
     signals: OwnedFd,
     outbox: Outbox,
@@ -139,6 +141,7 @@ impl Server {
             sessions: BTreeMap::new(),
             inits: BTreeMap::new(),
             sweeps: Vec::new(),
+            own_peak: OwnPeak::default(),
             epoll,
             signals,
             outbox: Outbox::default(),

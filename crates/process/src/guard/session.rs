@@ -263,7 +263,13 @@ impl Server {
             return Turn::GoesOn;
         }
         let (status, usage) = match wait::look(found.pidfd.as_fd(), Mode::Peek) {
-            Seen::Ended(status, usage) => (status, usage),
+            Seen::Ended(status, usage, counted) => {
+                let usage = Usage {
+                    peak_memory_bytes: self.own_peak.exceeded_by(counted),
+                    ..usage
+                };
+                (status, usage)
+            }
             Seen::Running => return Turn::GoesOn,
             Seen::Taken => (unknown(UnknownStatus::TakenElsewhere), Usage::default()),
             Seen::Failed(errno) => (

@@ -208,7 +208,7 @@ pub(super) fn has_ended(pidfd: &OwnedFd) -> bool {
 pub(super) fn await_exit(pidfd: &OwnedFd) -> Option<i32> {
     await_end(pidfd);
     match look(pidfd.as_fd(), Mode::Reap) {
-        Seen::Ended(Status::Exited { code }, _) => Some(code),
+        Seen::Ended(Status::Exited { code }, ..) => Some(code),
         _ => None,
     }
 }

@@ -636,6 +636,8 @@ impl<'a> Reader<'a> {
             peak_memory_bytes: self.option(Self::u64)?,
             minor_faults: self.u64()?,
             major_faults: self.u64()?,
+            // The guard tells of leaders; what is counted of a whole tree is read by the host.
+            ..Usage::default()
         })
     }
 

@@ -22,6 +22,7 @@ use tokio::io::unix::AsyncFd;
 
 use super::{
     descriptor::above_stdio,
+    resident::{Counted, OwnPeak},
     signal,
     sweeper::{SweeperHandle, Work},
     wait::{self, Mode, Seen},
@@ -123,7 +124,8 @@ impl LeaderProcess {
             return None;
         }
         let mode = if state.pins == 0 { Mode::Reap } else { Mode::Peek };
-        let usage = self.look_in(state, mode)?;
+        let (mut usage, counted) = self.look_in(state, mode)?;
+        usage.peak_memory_bytes = OwnPeak::default().exceeded_by(counted);
         state.hold = if state.pins == 0 {
             Hold::Gone
         } else {
@@ -192,12 +194,12 @@ impl LeaderProcess {
     }
 
     /// Looks at it and notes what is seen; the usage where it has ended.
-    fn look_in(&self, state: &mut State, mode: Mode) -> Option<Usage> {
+    fn look_in(&self, state: &mut State, mode: Mode) -> Option<(Usage, Counted)> {
         match wait::look(self.pidfd()?, mode) {
             Seen::Running => None,
-            Seen::Ended(status, usage) => {
+            Seen::Ended(status, usage, counted) => {
                 state.status = Some((status, ObservedBy::Pidfd));
-                Some(usage)
+                Some((usage, counted))
             }
             Seen::Taken => {
                 state.hold = Hold::Gone;

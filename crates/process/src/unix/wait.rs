@@ -18,6 +18,8 @@ use procession_core::{
 };
 use tokio::io::{Interest, unix::AsyncFd};
 
+use super::resident::Counted;
+
 /// Whether the child is still there after a look.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mode {
@@ -32,8 +34,8 @@ pub(crate) enum Mode {
 pub(crate) enum Seen {
     /// It has not ended.
     Running,
-    /// It has ended.
-    Ended(Status, Usage),
+    /// It has ended; the usage tells no memory, which has to be told apart from our own first.
+    Ended(Status, Usage, Counted),
     /// It is no child of ours any more: somebody else took its status, or the system kept none.
     Taken,
     /// The look failed.
@@ -112,11 +114,16 @@ fn seen_child(seen: &libc::siginfo_t, usage: &libc::rusage) -> Seen {
             reason: UnknownStatus::ObservationFailed { errno: libc::EINVAL },
         },
     };
-    Seen::Ended(status, to_usage(usage))
+    // In units of 1024 bytes.
+    let bytes = count(usage.ru_maxrss).saturating_mul(1024);
+    Seen::Ended(status, to_usage(usage), Counted { bytes })
+}
+
+fn count(number: libc::c_long) -> u64 {
+    u64::try_from(number).unwrap_or_default()
 }
 
 fn to_usage(usage: &libc::rusage) -> Usage {
-    let count = |number: libc::c_long| u64::try_from(number).unwrap_or_default();
     let time = |time: libc::timeval| {
         let seconds = Duration::from_secs(u64::try_from(time.tv_sec).unwrap_or_default());
         seconds.saturating_add(Duration::from_micros(
@@ -126,9 +133,8 @@ fn to_usage(usage: &libc::rusage) -> Usage {
     Usage {
         user_time: time(usage.ru_utime),
         system_time: time(usage.ru_stime),
-        // A process that began in the host's memory, as those of `posix_spawn` do, is counted with the host's size.
-        peak_memory_bytes: None,
         minor_faults: count(usage.ru_minflt),
         major_faults: count(usage.ru_majflt),
+        ..Usage::default()
     }
 }

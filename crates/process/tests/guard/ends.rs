@@ -2,7 +2,11 @@
 
 use std::time::Duration;
 
-use procession_core::{Signal, Status, StreamId, containment::Mechanism, outcome::ObservedBy};
+use procession_core::{
+    Signal, Status, StreamId,
+    containment::Mechanism,
+    outcome::{ObservedBy, UsageScope},
+};
 
 use crate::support::{argv, bash, exited, output, port_on, ports, run, spawn, state, sweep, until};
 
@@ -64,6 +68,35 @@ async fn usage_is_told_at_the_reaping() {
             rung.as_str()
         );
         assert!(usage.minor_faults > 0, "{usage:?} on {}", rung.as_str());
+        let covered = if rung == Mechanism::Cgroup {
+            UsageScope::Tree
+        } else {
+            UsageScope::Leader
+        };
+        assert_eq!(usage.cpu_covers, covered, "{}", rung.as_str());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn memory_is_told_where_it_is_not_the_guards_own() {
+    for (rung, port) in ports() {
+        let large = run(&port, bash("printf -v x '%0134217728d' 0")).await;
+        let usage = large.usage.expect("a usage");
+        let bytes = usage.peak_memory_bytes.expect("a size");
+        assert!(
+            (128 << 20..1 << 30).contains(&bytes),
+            "{usage:?} on {}",
+            rung.as_str()
+        );
+        // What a small one has cannot be told from what it began in, unless a control group counts it.
+        let small = run(&port, argv(&["true"])).await.usage.expect("a usage");
+        let is_counted = small.peak_memory_covers == UsageScope::Tree;
+        assert_eq!(
+            small.peak_memory_bytes.is_some(),
+            is_counted,
+            "{small:?} on {}",
+            rung.as_str()
+        );
     }
 }
 

@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use procession_core::{Signal, Status, outcome::ObservedBy};
+use procession_core::{
+    Signal, Status,
+    outcome::{ObservedBy, UsageScope},
+};
 
 use crate::support::{
     Adjust, argv, bash, exited, in_own_host, is_alive, own_children, port, read_to_end, run, spawn, state,
@@ -81,11 +84,24 @@ async fn usage_is_told_at_the_reaping() {
         usage.user_time + usage.system_time > Duration::from_millis(10),
         "{usage:?}"
     );
-    assert_eq!(
-        usage.peak_memory_bytes, None,
-        "the system counts the host's memory in"
-    );
     assert!(usage.minor_faults > 0, "{usage:?}");
+    assert_eq!(usage.cpu_covers, UsageScope::Leader);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn memory_is_told_where_it_is_not_the_hosts_own() {
+    let port = port();
+    let small = run(&port, argv(&["true"])).await.usage.expect("a usage");
+    assert_eq!(small.peak_memory_bytes, None, "it began in the host's memory");
+    let large = run(&port, bash("printf -v x '%0134217728d' 0")).await;
+    let usage = large.usage.expect("a usage");
+    assert!(
+        usage
+            .peak_memory_bytes
+            .is_some_and(|bytes| (128 << 20..1 << 30).contains(&bytes)),
+        "{usage:?}"
+    );
+    assert_eq!(usage.peak_memory_covers, UsageScope::Leader);
 }
 
 #[tokio::test(flavor = "multi_thread")]

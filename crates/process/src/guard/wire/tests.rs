@@ -67,6 +67,7 @@ fn replies() -> Vec<Reply> {
                 peak_memory_bytes: Some(5),
                 minor_faults: 6,
                 major_faults: 7,
+                ..Usage::default()
             },
             is_alone: true,
         })
