@@ -7,8 +7,8 @@ use procession_actors::{
     error::{CallError, StartError},
     report::{KeptProcesses, Ladder, LeftSession, ListFilter, OwnerEnd, PollQuery, ShutdownReport},
 };
-use procession_core::{Cause, Signal, session::KILL_BOUND};
-use procession_testkit::{Gate, Harness, Script, ScriptedProcess, Steps, fixture};
+use procession_core::{Cause, Signal, StartFailureKind, session::KILL_BOUND};
+use procession_testkit::{FaultyStorage, Gate, Harness, Operation, Script, ScriptedProcess, Steps, fixture};
 use tokio::time::Instant;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -176,6 +176,26 @@ async fn two_shutdowns_at_once_get_the_same_report() {
         (first.await.unwrap(), second.await.unwrap()),
         (expected.clone(), expected)
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_log_of_a_failed_start_is_gone_when_a_shutdown_is_answered() {
+    let storage = FaultyStorage::in_memory();
+    let harness = Harness::builder().storage(storage.clone()).start().await;
+    let failure = fixture::start_failure(StartFailureKind::NotFound);
+    harness.port().script(Script::fails(failure));
+    let hold = storage.hold(Operation::Remove);
+    let refused = harness.client("alice").start(fixture::spec()).await;
+    assert!(matches!(refused, Err(StartError::Failed(_))), "{refused:?}");
+    // The answer waits for no disk; what it left is on its way out.
+    hold.reached().await;
+    let shutdown = tokio::spawn(harness.into_system().shutdown(None, 60 * SECOND));
+    for _ in 0..100 {
+        tokio::task::yield_now().await;
+    }
+    assert!(!shutdown.is_finished(), "a log is still there");
+    drop(hold);
+    assert_eq!(shutdown.await.unwrap(), ShutdownReport::default());
 }
 
 #[tokio::test(start_paused = true)]

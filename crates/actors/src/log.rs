@@ -98,6 +98,8 @@ pub struct LogState {
     budget: Option<Arc<LogBudget>>,
     jobs: Arc<Semaphore>,
     entries: BTreeMap<SessionId, Entry>,
+    /// Logs that are being made or removed.
+    coming_and_going: usize,
     settling: Vec<RpcReplyPort<()>>,
 }
 
@@ -117,6 +119,7 @@ enum Event {
         question: Question,
         reader: Option<LogReader>,
     },
+    Removed,
     Delayed(SessionId),
     Done {
         session: SessionId,
@@ -140,6 +143,7 @@ impl Actor for LogActor {
             budget,
             jobs: Arc::new(Semaphore::new(LOG_JOBS)),
             entries: BTreeMap::new(),
+            coming_and_going: 0,
             settling: Vec::new(),
         })
     }
@@ -168,7 +172,7 @@ impl Actor for LogActor {
                 end_record,
                 reply,
             } => state.close(&myself, session, end_record, reply),
-            LogMessage::Remove { session } => state.remove(session),
+            LogMessage::Remove { session } => state.remove(&myself, session),
             LogMessage::Settle { reply } => {
                 state.settling.push(reply);
                 state.answer_settled();
@@ -178,11 +182,12 @@ impl Actor for LogActor {
                     session,
                     result,
                     reply,
-                } => state.opened(session, result, reply),
+                } => state.opened(&myself, session, result, reply),
                 Event::Found { question, reader } => match reader {
                     Some(reader) => state.answer(reader, question),
                     None => question.refuse_without_log(),
                 },
+                Event::Removed => state.went(),
                 Event::Delayed(session) => state.write_now(&myself, session),
                 Event::Done { session, job } => state.done(&myself, session, job),
             },
@@ -201,7 +206,7 @@ impl LogState {
     }
 
     fn open(
-        &self,
+        &mut self,
         myself: &ActorRef<LogMessage>,
         spec: LogSpec,
         reply: RpcReplyPort<Result<OpenedLog, OpenLogError>>,
@@ -228,6 +233,7 @@ impl LogState {
             self.folder(spec.session),
             spec.session,
         );
+        self.coming_and_going = self.coming_and_going.saturating_add(1);
         self.run(
             myself,
             move || {
@@ -247,6 +253,7 @@ impl LogState {
 
     fn opened(
         &mut self,
+        myself: &ActorRef<LogMessage>,
         session: SessionId,
         result: Result<Box<LogWriter>, OpenLogError>,
         reply: RpcReplyPort<Result<OpenedLog, OpenLogError>>,
@@ -258,7 +265,7 @@ impl LogState {
                 self.entries
                     .insert(session, Entry::new(writer, feed.clone(), path.clone()));
                 if reply.send(Ok(OpenedLog { feed, path })).is_err() {
-                    self.remove(session); // Nobody waits for it any more.
+                    self.remove(myself, session); // Nobody waits for it any more.
                 }
             }
             Err(error) => {
@@ -266,6 +273,13 @@ impl LogState {
                 let _ = reply.send(Err(error));
             }
         }
+        self.went();
+    }
+
+    /// A log is made or removed.
+    fn went(&mut self) {
+        self.coming_and_going = self.coming_and_going.saturating_sub(1);
+        self.answer_settled();
     }
 
     /// Output waits: a batch is written at once, less after a moment.
@@ -357,8 +371,7 @@ impl LogState {
     fn done(&mut self, myself: &ActorRef<LogMessage>, session: SessionId, job: Job) {
         let Some(entry) = self.entries.get_mut(&session) else {
             // Removed in the meantime: what came back goes, files and all.
-            self.remove_files(session);
-            self.answer_settled();
+            self.remove_files(myself, session);
             return;
         };
         match job {
@@ -381,7 +394,7 @@ impl LogState {
     /// Answers who waits for everything to be on the storage, where it is.
     fn answer_settled(&mut self) {
         let is_busy = |entry: &Entry| matches!(entry.writing, Writing::Busy) || entry.closing.is_some();
-        if self.entries.values().any(is_busy) {
+        if self.coming_and_going > 0 || self.entries.values().any(is_busy) {
             return;
         }
         for reply in self.settling.drain(..) {
@@ -427,7 +440,7 @@ impl LogState {
         );
     }
 
-    fn remove(&mut self, session: SessionId) {
+    fn remove(&mut self, myself: &ActorRef<LogMessage>, session: SessionId) {
         if let Some(entry) = self.entries.remove(&session) {
             let is_busy = matches!(entry.writing, Writing::Busy);
             drop(entry);
@@ -435,19 +448,22 @@ impl LogState {
                 return; // The job's end removes the files.
             }
         }
-        self.remove_files(session);
+        self.remove_files(myself, session);
     }
 
-    fn remove_files(&self, session: SessionId) {
+    fn remove_files(&mut self, myself: &ActorRef<LogMessage>, session: SessionId) {
         let (storage, folder) = (Arc::clone(&self.arguments.storage), self.folder(session));
-        let jobs = Arc::clone(&self.jobs);
-        tokio::spawn(async move {
-            let _permit = jobs.acquire().await;
-            let removed = tokio::task::spawn_blocking(move || remove_log(&*storage, &folder)).await;
-            if let Ok(Err(error)) = removed {
-                tracing::debug!(%session, %error, "a log was not removed");
-            }
-        });
+        self.coming_and_going = self.coming_and_going.saturating_add(1);
+        self.run(
+            myself,
+            move || remove_log(&*storage, &folder),
+            move |removed| {
+                if let Err(error) = removed {
+                    tracing::debug!(%session, %error, "a log was not removed");
+                }
+                Event::Removed
+            },
+        );
     }
 
     /// Runs a job on a blocking thread; its result comes back as a message.

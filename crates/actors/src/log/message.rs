@@ -88,7 +88,8 @@ pub enum LogMessage {
         /// The answer.
         reply: RpcReplyPort<LogSummary>,
     },
-    /// Answered when all that was asked for before is on the storage, end records included.
+    /// Answered when all that was asked for before is on the storage, end records included, and what was to be removed
+    /// is not.
     Settle {
         /// The answer.
         reply: RpcReplyPort<()>,
