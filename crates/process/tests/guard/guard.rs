@@ -207,8 +207,14 @@ fn a_program_that_is_no_guard_is_killed_fast() {
         "#!/bin/sh\necho $$ >{}/pid\nexec sleep 300\n",
         folder.path().display()
     );
-    std::fs::write(&script, text).unwrap();
-    std::fs::set_permissions(&script, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    // Not by this process: whom another test starts meanwhile would have it open for writing until its program runs,
+    // and what is open for writing cannot be executed.
+    let written = std::process::Command::new("sh")
+        .args(["-c", "printf %s \"$2\" >\"$1\" && chmod 755 \"$1\"", "sh"])
+        .arg(&script)
+        .arg(text)
+        .status();
+    assert!(written.unwrap().success());
     let started = Instant::now();
     let refused = GuardPort::start(GuardOptions::default().program(GuardProgram::Path(script.clone())));
     assert!(matches!(refused, Err(GuardError::NoGuard { .. })), "{refused:?}");

@@ -33,6 +33,29 @@ async fn up(session: &Spawned) {
     assert_eq!(read_line(output(session, StreamId::Stdout)).await, "up");
 }
 
+/// Waits until the tree has its six sleepers: those who make the last ones go on behind its word.
+async fn grown(session: &Spawned) {
+    let is_asleep = |pid: &u32| {
+        let name = std::fs::read_to_string(format!("/proc/{pid}/comm"));
+        name.is_ok_and(|name| name == "sleep\n")
+    };
+    crate::support::bounded("a grown tree", async {
+        while session
+            .tree
+            .survey()
+            .await
+            .alive
+            .iter()
+            .filter(|pid| is_asleep(pid))
+            .count()
+            < 6
+        {
+            tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+        }
+    })
+    .await;
+}
+
 fn killed() -> Status {
     Status::Signaled {
         signal: Signal::KILL,
@@ -105,6 +128,7 @@ async fn a_sweep_meets_those_who_moved_away() {
         let session = spawn(&port, bash(&format!("{TREE}; exit 0"))).await;
         up(&session).await;
         exited(&session).await;
+        grown(&session).await;
         let report = sweep(&session).await;
         assert_eq!(
             (report.alive, report.sight),
