@@ -87,15 +87,17 @@ async def input_goes_in_and_its_end_is_told(server):
 
 @conversation
 async def a_terminal_has_its_size(server):
-    started = await server.call("session_start", command="read line; stty size; sleep 60", tty={"rows": 30, "cols": 90}, yield_time_ms=0)
+    started = await server.call("session_start", command="read line; stty size; echo sized; exec sleep 60", tty={"rows": 30, "cols": 90}, yield_time_ms=0)
     session = started["session_id"]
     await server.call("session_resize", session_id=session, rows=40, cols=100)
     answer = await server.call("session_write", session_id=session, input="go\n", yield_time_ms=5000)
     output = answer["stdout"]
-    while "40 100" not in output:
+    # Not before the shell itself goes on: one that waits for a program that ends by itself takes no interrupt.
+    while "sized" not in output:
         answer = await server.call("session_poll", session_id=session, yield_time_ms=20000)
         assert answer["phase"] == "running", (output, answer)
         output += answer["stdout"]
+    assert "40 100" in output, output
     await server.call("session_signal", session_id=session, signal="INT")
     _, answer = await server.until_ended(answer)
     assert answer["outcome"]["cause"] == "exit", answer
