@@ -1,7 +1,7 @@
 //! Descendants by the process table, and the kill that follows them.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     fs,
     os::fd::{AsFd, OwnedFd},
 };
@@ -22,6 +22,13 @@ pub(super) fn own_children() -> Vec<i32> {
 
 /// All living descendants of a process, nearest first.
 pub(super) fn descendants(root: i32) -> Vec<i32> {
+    let mut found = look(root);
+    found.retain(|pid| is_living(*pid));
+    found
+}
+
+/// All descendants, those too that have ended and are not reaped.
+fn look(root: i32) -> Vec<i32> {
     let mut found = children(root);
     let mut next = 0;
     while let Some(pid) = found.get(next).copied() {
@@ -31,7 +38,6 @@ pub(super) fn descendants(root: i32) -> Vec<i32> {
             break;
         }
     }
-    found.retain(|pid| is_living(*pid));
     found
 }
 
@@ -66,19 +72,35 @@ pub(super) fn kill_descendants(root: i32) -> Vec<i32> {
     held.into_keys().collect()
 }
 
-/// Sends a signal to all descendants that are not spared.
+/// Sends a signal to all descendants that are not spared, once to each.
+///
+/// Goes on until two looks show the same: whoever loses their parent during a look is given to another one that was
+/// looked at already, and so is met by the next. That is no rare thing here, since the leader's group has had the
+/// signal just before.
 pub(super) fn signal_descendants(root: i32, number: i32, is_spared: impl Fn(i32) -> bool) {
-    for pid in descendants(root) {
-        let Some(named) = Pid::from_raw(pid).filter(|_| !is_spared(pid)) else {
-            continue;
-        };
-        let Ok(pidfd) = rustix::process::pidfd_open(named, PidfdFlags::empty()) else {
-            continue;
-        };
-        if descendants(root).contains(&pid) {
-            // Who may not be signalled is told by the sweep.
-            let _ = signal::send_to_pidfd(pidfd.as_fd(), number);
+    let (mut met, mut before) = (BTreeSet::new(), None);
+    for _ in 0..MAX_PASSES {
+        let seen: BTreeSet<i32> = look(root).into_iter().collect();
+        let mut is_new = false;
+        for pid in seen.iter().copied() {
+            if met.contains(&pid) || !is_living(pid) || is_spared(pid) {
+                continue;
+            }
+            is_new = true;
+            let Some(named) = Pid::from_raw(pid) else { continue };
+            let Ok(pidfd) = rustix::process::pidfd_open(named, PidfdFlags::empty()) else {
+                continue;
+            };
+            if descendants(root).contains(&pid) {
+                // Who may not be signalled is told by the sweep.
+                let _ = signal::send_to_pidfd(pidfd.as_fd(), number);
+                met.insert(pid);
+            }
         }
+        if !is_new && before.as_ref() == Some(&seen) {
+            break;
+        }
+        before = Some(seen);
     }
 }
 

@@ -202,16 +202,19 @@ async fn stopped_processes_die_too() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_signal_to_all_reaches_jobs_in_groups_of_their_own() {
     for (rung, port) in ports() {
-        let command = "sleep 300 & set -m; sleep 300 & set +m; echo up; wait";
-        let session = spawn(&port, bash(command)).await;
-        up(&session).await;
-        assert_eq!(session.tree.signal_all(Signal::TERM), StepEffect::Delivered);
-        let term = Status::Signaled {
-            signal: Signal::TERM,
-            core_dumped: false,
-        };
-        assert_eq!(exited(&session).await.0, term, "{}", rung.as_str());
-        all_gone(&session).await;
+        // The leader ends while the others are looked for, which gives them another parent.
+        for _ in 0..20 {
+            let command = "sleep 300 & set -m; sleep 300 & set +m; echo up; wait";
+            let session = spawn(&port, bash(command)).await;
+            up(&session).await;
+            assert_eq!(session.tree.signal_all(Signal::TERM), StepEffect::Delivered);
+            let term = Status::Signaled {
+                signal: Signal::TERM,
+                core_dumped: false,
+            };
+            assert_eq!(exited(&session).await.0, term, "{}", rung.as_str());
+            all_gone(&session).await;
+        }
     }
 }
 
