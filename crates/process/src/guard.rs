@@ -14,7 +14,9 @@
 //! | `pid_namespace` | sure | exact | the kernel ends all | the kernel ends all |
 //! | `pgid_lock` | sure | exact | the guard ends all | the host ends all; both at once: leaders alone end |
 //! | `subreaper` | best effort | exact | the guard ends whom it finds | the session's init ends whom it finds |
-//! | `process_group` | best effort | unknown | the guard ends whom it finds | leaders and their groups end |
+//! | `process_group` | best effort | unknown | the guard ends whom it finds | leaders and their groups end; both at once: leaders alone |
+//!
+//! A guard that somebody has stopped is woken by the kernel when its host dies.
 //!
 //! What they cost a session: `pid_namespace` shows it its own processes only, and takes away other users' rights
 //! (`sudo`) where it needs a user namespace; `pgid_lock` takes those away too, and job control.

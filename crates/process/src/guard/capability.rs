@@ -35,14 +35,8 @@ pub(super) fn of_guard(inherited: Capabilities, readiness: &Readiness, mechanism
         note.push_str("; ");
         note.push_str(&lacking.join("; "));
     }
-    let dies = if is_sure {
-        Capability::new(Level::Native, channel).with_note(
-            "the whole tree; where host and guard are killed together, at the next start of a host",
-        )
-    } else {
-        Capability::new(Level::Advisory, channel)
-            .with_note("the guard ends whom it finds; who forks and ends all the time may escape")
-    };
+    let level = if is_sure { Level::Native } else { Level::Advisory };
+    let dies = Capability::new(level, channel).with_note(dies_with_host(mechanism));
     per_process(inherited)
         .with(
             Field::Leftovers,
@@ -168,6 +162,30 @@ const fn reach(mechanism: Mechanism) -> &'static str {
         }
         Mechanism::Subreaper => "all whom a look at the process table finds below the session",
         _ => "the leader's process group and session; who starts a session of its own is not seen",
+    }
+}
+
+/// What ends with the host, and what does not where its guard is killed at the same moment.
+const fn dies_with_host(mechanism: Mechanism) -> &'static str {
+    match mechanism {
+        Mechanism::Cgroup => {
+            "the whole tree; where host and guard are killed together, the leader, and the rest at the next start of a \
+             host"
+        }
+        Mechanism::PidNamespace => {
+            "the whole tree, by the kernel, also where host and guard are killed together"
+        }
+        Mechanism::PgidLock => {
+            "the whole tree; where host and guard are killed together, the leader alone, and the rest lives on"
+        }
+        Mechanism::Subreaper => {
+            "whom the guard finds, or the session's init where the guard is killed too; who forks and ends all the time \
+             may escape"
+        }
+        _ => {
+            "whom the guard finds in the leader's group and session; where host and guard are killed together, the \
+             leader alone"
+        }
     }
 }
 

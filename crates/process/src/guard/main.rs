@@ -13,7 +13,7 @@ use std::{
 use procession_core::containment::Mechanism;
 use rustix::{
     fs::{Mode, OFlags},
-    process::{Pid, PidfdFlags},
+    process::{Pid, PidfdFlags, Signal},
 };
 
 use super::{
@@ -72,6 +72,9 @@ fn serve() -> io::Result<()> {
     sys::set_name(NAME);
     rustix::process::chdir("/")?;
     rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
+    // A guard that somebody has stopped goes on when its host dies. It comes too when only the thread dies that has
+    // started us, which does no harm: to who runs it says nothing.
+    rustix::process::set_parent_process_death_signal(Some(Signal::CONT))?;
     packet::send(
         link.as_fd(),
         &Reply::Hello { version: VERSION }.encode(),

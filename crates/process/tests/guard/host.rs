@@ -1,6 +1,7 @@
 //! What becomes of sessions when the host dies, and what they inherit of it while it lives.
 
 use std::{
+    collections::BTreeSet,
     io::{BufRead, BufReader},
     process::Stdio,
     time::Duration,
@@ -11,8 +12,8 @@ use procession_policy::Level;
 use procession_process::{ProcessLimits, ProcessPort};
 
 use crate::support::{
-    Adjust, RUNG, argv, bash, children_of, exited, has, in_own_host, is_alive, is_own_host, output, own_host,
-    port, ports, read_line, read_to_end, run, runtime, spawn, until,
+    Adjust, RUNG, RUNGS, argv, bash, children_of, exited, has, in_own_host, is_alive, is_own_host, output,
+    own_host, port, port_on, ports, read_line, read_to_end, run, runtime, send, spawn, state, until,
 };
 
 /// Prints what it says on a line of its own, for the test that started this host.
@@ -49,6 +50,10 @@ impl Doomed {
             line.clear();
         }
         String::new()
+    }
+
+    fn pid(&self) -> u32 {
+        self.0.id()
     }
 
     fn kill(mut self) {
@@ -175,27 +180,91 @@ fn a_host_that_is_to_be_killed_starts_one() {
     });
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn what_a_host_and_its_guard_leave_that_die_together_is_ended_by_the_next_guard() {
-    let rung = Mechanism::Cgroup;
-    let Some(port) = crate::support::port_on(rung) else {
-        return;
-    };
-    drop(port);
+/// A host with all that it has started, which runs.
+struct Family {
+    host: Doomed,
+    guard: u32,
+    leaders: Vec<u32>,
+    /// The leaders among them.
+    sessions: BTreeSet<u32>,
+}
+
+fn doomed_on(rung: Mechanism) -> Family {
     let mut host = Doomed::start("host::a_host_that_is_to_be_killed_runs_sessions", rung);
     let said = host.says();
     let pids: Vec<u32> = said.split(' ').map(|pid| pid.parse().expect("a pid")).collect();
-    // Stopped, so that neither sees the other's end before its own.
     let (guard, sessions) = pids.split_first().expect("a guard");
-    crate::support::send(*guard, rustix::process::Signal::STOP);
-    host.kill();
-    crate::support::send(*guard, rustix::process::Signal::KILL);
-    until("the guard is gone", || !is_alive(*guard)).await;
-    // Leaders end with the guard, others do not.
-    assert!(sessions.iter().any(|pid| is_alive(*pid)), "{sessions:?}");
-    let next = crate::support::port_on(rung).expect("the next guard");
-    until("all are gone", || !sessions.iter().any(|pid| is_alive(*pid))).await;
-    drop(next);
+    Family {
+        host,
+        guard: *guard,
+        leaders: sessions[..3].to_vec(),
+        sessions: sessions.iter().copied().collect(),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_guard_that_is_stopped_goes_on_when_its_host_dies() {
+    for rung in RUNGS {
+        if port_on(rung).is_none() {
+            continue;
+        }
+        let Family {
+            host,
+            guard,
+            sessions,
+            ..
+        } = doomed_on(rung);
+        send(guard, rustix::process::Signal::STOP);
+        until("the guard has stopped", || state(guard) == Some('T')).await;
+        host.kill();
+        until(&format!("all are gone on {}", rung.as_str()), || {
+            !is_alive(guard) && !sessions.iter().any(|pid| is_alive(*pid))
+        })
+        .await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_lives_when_host_and_guard_die_together_is_what_the_rung_says() {
+    for rung in RUNGS {
+        if port_on(rung).is_none() {
+            continue;
+        }
+        let Family {
+            host,
+            guard,
+            leaders,
+            sessions,
+        } = doomed_on(rung);
+        // Stopped, so that it does not see the other's end before its own.
+        send(host.pid(), rustix::process::Signal::STOP);
+        until("the host has stopped", || state(host.pid()) == Some('T')).await;
+        send(guard, rustix::process::Signal::KILL);
+        until("the guard is gone", || !is_alive(guard)).await;
+        host.kill();
+        until(&format!("leaders are gone on {}", rung.as_str()), || {
+            !leaders.iter().any(|pid| is_alive(*pid))
+        })
+        .await;
+        let are_gone = || !sessions.iter().any(|pid| is_alive(*pid));
+        match rung {
+            Mechanism::PidNamespace | Mechanism::Subreaper => {
+                until(&format!("all are gone on {}", rung.as_str()), are_gone).await;
+            }
+            Mechanism::Cgroup => {
+                assert!(!are_gone(), "{sessions:?}");
+                let next = port_on(rung).expect("the next guard");
+                until("all are gone", are_gone).await;
+                drop(next);
+            }
+            _ => {
+                assert!(!are_gone(), "{sessions:?} on {}", rung.as_str());
+                for pid in sessions.iter().filter(|pid| is_alive(**pid)) {
+                    send(*pid, rustix::process::Signal::KILL);
+                }
+            }
+        }
+    }
 }
 
 #[test]
@@ -213,7 +282,7 @@ fn adopted_orphans_are_reaped_while_leaders_wait_to_be() {
             until(&format!("no zombie is left on {}", rung.as_str()), || {
                 children_of(port.guard_pid())
                     .into_iter()
-                    .all(|pid| pid == waiting.pid || crate::support::state(pid) != Some('Z'))
+                    .all(|pid| pid == waiting.pid || state(pid) != Some('Z'))
             })
             .await;
             until("their leaders are reaped", || {
@@ -251,9 +320,7 @@ fn sessions_run_under_a_host_that_is_the_first_process() {
                 children_of(port.guard_pid()).is_empty()
             })
             .await;
-            let zombies = children_of(1)
-                .into_iter()
-                .filter(|pid| crate::support::state(*pid) == Some('Z'));
+            let zombies = children_of(1).into_iter().filter(|pid| state(*pid) == Some('Z'));
             assert_eq!(zombies.count(), 0, "{}", rung.as_str());
         }
     });
