@@ -7,8 +7,10 @@ use procession_actors::{
     error::{CallError, StartError},
     report::{KeptProcesses, Ladder, LeftSession, ListFilter, OwnerEnd, PollQuery, ShutdownReport},
 };
-use procession_core::{Cause, Signal, StartFailureKind, session::KILL_BOUND};
-use procession_testkit::{FaultyStorage, Gate, Harness, Operation, Script, ScriptedProcess, Steps, fixture};
+use procession_core::{Cause, Leftovers, SessionSpec, Signal, StartFailureKind, session::KILL_BOUND};
+use procession_testkit::{
+    Descendant, FaultyStorage, Gate, Harness, Operation, Script, ScriptedProcess, Steps, fixture,
+};
 use tokio::time::Instant;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -176,6 +178,34 @@ async fn two_shutdowns_at_once_get_the_same_report() {
         (first.await.unwrap(), second.await.unwrap()),
         (expected.clone(), expected)
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_kept_is_left_to_itself_or_ended_as_the_shutdown_says() {
+    for leaving in [true, false] {
+        let harness = Harness::start().await;
+        let keep = SessionSpec {
+            leftovers: Some(Leftovers::Keep),
+            ..fixture::spec()
+        };
+        let session = harness.start_session(keep).await;
+        session.process.fork(Descendant::new(7));
+        session.process.exit(0);
+        session.outcome().await;
+        let system = harness.into_system();
+        let report = if leaving {
+            system.shutdown_leaving_kept(None, 60 * SECOND).await
+        } else {
+            system.shutdown(None, 60 * SECOND).await
+        };
+        assert_eq!(report.left, Vec::new());
+        let process = &session.process;
+        assert_eq!(
+            (process.was_left(), process.descendants().is_empty()),
+            (leaving, !leaving)
+        );
+        assert!(process.is_reaped());
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -63,6 +63,8 @@ pub(crate) enum Event {
     LeaderExited(std::io::Result<()>),
     TimerElapsed,
     TreeSeen(procession_core::session::TreeReport),
+    /// What was kept lives on without the session, or does not.
+    Left(Box<procession_core::Outcome>, std::io::Result<()>),
     LogRoom,
     LogClosed(crate::report::LogSummary),
 }
@@ -174,6 +176,7 @@ impl Actor for SessionActor {
                 Event::LeaderExited(exited) => turn.leader_exited(exited),
                 Event::TimerElapsed => turn.timer_elapsed(),
                 Event::TreeSeen(report) => turn.tree_seen(report),
+                Event::Left(outcome, left) => turn.left(&outcome, left),
                 Event::LogRoom => turn.log_has_room(),
                 Event::LogClosed(summary) => turn.log_closed(summary),
             },

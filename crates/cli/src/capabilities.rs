@@ -17,7 +17,7 @@ use crate::{
 /// # Errors
 /// When processes cannot be started here, or standard output cannot be written.
 pub(crate) fn capabilities(format: Format, configuration: &Configuration) -> Result<u8, CommandError> {
-    let capabilities = port::start(configuration.containment, port::Outliving::Nobody)?.capabilities();
+    let capabilities = port::start(configuration.containment)?.capabilities();
     if format.json {
         print_json(&CapabilitiesView(&capabilities))
     } else {

@@ -180,8 +180,7 @@ pub(crate) struct RunOptions {
     /// Disk that the log may take.
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub(crate) log_bytes: Option<u64>,
-    /// Let processes live on that the program leaves behind, also beyond the end of this one; they are then held by
-    /// their process group alone.
+    /// Let processes live on that the program leaves behind, also beyond the end of this one, unless it is killed.
     #[arg(long)]
     pub(crate) keep: bool,
     /// A name for people, in lists and reports.

@@ -56,7 +56,7 @@ pub(crate) fn mcp(
 
 async fn serve_sessions(setup: &HostSetup) -> Result<(), CommandError> {
     let mut signals = Signals::listen().map_err(|source| CommandError::Runtime { source })?;
-    let port = port::start(setup.containment, port::Outliving::Nobody)?;
+    let port = port::start(setup.containment)?;
     let system = setup.builder(port).start().await?;
     setup.sweep_in_background();
     let mut options = ServeOptions::default();

@@ -170,7 +170,7 @@ struct Run {
 impl Run {
     async fn session(self, spec: SessionSpec) -> Result<u8, CommandError> {
         let mut signals = Signals::listen().map_err(|source| CommandError::Runtime { source })?;
-        let port = port::start(self.setup.containment, self.options.keep.into())?;
+        let port = port::start(self.setup.containment)?;
         let owner = HostSetup::owner("run")?;
         let mut decision = None;
         if self.options.explain || self.options.report.is_some() {

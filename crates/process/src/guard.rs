@@ -52,6 +52,7 @@ mod start;
 mod cgroup;
 mod child;
 mod init;
+mod leave;
 mod main;
 mod outbox;
 mod pgid_lock;

@@ -216,6 +216,19 @@ pub trait Tree: fmt::Debug + Send + Sync {
     /// When dropped, some may have been killed.
     fn sweep(&self) -> BoxFuture<'static, TreeReport>;
 
+    /// Lets all that is left live on when the port is gone; nobody watches it from there on.
+    ///
+    /// To be asked before the leader is reaped. A port that nothing ends with has nothing to do for it.
+    ///
+    /// # Errors
+    /// Where that cannot be: then what is left ends with the port.
+    ///
+    /// # Cancel safety
+    /// When dropped, it may be so already.
+    fn leave(&self) -> BoxFuture<'static, io::Result<()>> {
+        Box::pin(std::future::ready(Ok(())))
+    }
+
     /// Sets the terminal's size.
     ///
     /// # Errors

@@ -197,6 +197,12 @@ impl ScriptedProcess {
         .await;
     }
 
+    /// Whether what is left was left to itself.
+    #[must_use]
+    pub fn was_left(&self) -> bool {
+        self.0.look(|state| state.was_left)
+    }
+
     /// Whether the leader was reaped.
     #[must_use]
     pub fn is_reaped(&self) -> bool {

@@ -203,13 +203,31 @@ impl Turn<'_> {
             Effect::Finish(outcome) => self.ended(*outcome),
             Effect::AnswerStops => self.answer_stops(),
             Effect::Released(outcome) => self.released(&outcome),
-            Effect::LetGo(outcome) => {
-                // The leader is reaped and the guard disarmed: nothing is signalled from here on.
-                let _ = self.reap();
-                self.released(&outcome);
-            }
+            Effect::LetGo(outcome) => self.leave_kept(outcome),
             _ => tracing::error!("the session's machine asks for what this actor does not know"),
         }
+    }
+
+    /// Has the tree left to itself in a task; that it is comes as a message.
+    fn leave_kept(&mut self, outcome: Box<Outcome>) {
+        let Some(process) = &self.state.process else {
+            self.left(&outcome, Ok(()));
+            return;
+        };
+        let (answer, myself) = (process.tree.leave(), self.myself.clone());
+        lock(&self.actor.watchers).tree = Some(Watcher::spawn(async move {
+            let left = answer.await;
+            let _ = myself.cast(SessionMessage::Internal(Internal(Event::Left(outcome, left))));
+        }));
+    }
+
+    pub(super) fn left(&mut self, outcome: &Outcome, left: std::io::Result<()>) {
+        if let Err(error) = left {
+            tracing::warn!(session = %self.state.arguments.session, %error, "what was kept ends with the host");
+        }
+        // The leader is reaped and the guard disarmed: nothing is signalled from here on.
+        let _ = self.reap();
+        self.released(outcome);
     }
 
     /// Asks about the tree in a task; the answer comes as a message.

@@ -2,7 +2,7 @@ use std::{fs, os::unix::fs::PermissionsExt};
 
 use rustix::process::Signal;
 
-use crate::support::{Place, text};
+use crate::support::{Place, text, until};
 
 fn check(arguments: &[&str], code: i32) {
     let output = Place::new().run(&[&["run"], arguments].concat());
@@ -99,24 +99,65 @@ fn nobody_who_reads_does_not_hold_a_stop_up() {
     assert_eq!(running.code(), Some(143));
 }
 
+/// The living process with these arguments.
+fn find(arguments: &str) -> Option<u32> {
+    let line = arguments.replace(' ', "\0") + "\0";
+    let entries = fs::read_dir("/proc").expect("processes");
+    entries.flatten().find_map(|entry| {
+        let pid = entry.file_name().to_str()?.parse().ok()?;
+        // A zombie has none.
+        (fs::read(entry.path().join("cmdline")).ok()? == line.as_bytes()).then_some(pid)
+    })
+}
+
+/// The guard that a process descends from, while it is there.
+fn guard_of(pid: u32) -> Option<u32> {
+    let mut pid = pid;
+    loop {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        if stat.contains("(procession-guar)") {
+            return Some(pid);
+        }
+        pid = stat.rsplit_once(") ")?.1.split(' ').nth(1)?.parse().ok()?;
+        if pid <= 1 {
+            return None;
+        }
+    }
+}
+
 #[test]
-fn leftovers_are_swept_unless_they_are_to_be_kept() {
+fn leftovers_are_swept_unless_they_are_to_be_kept_whatever_holds_them() {
     let place = Place::new();
-    let command = "sleep 60 >/dev/null 2>&1 & echo $!";
-    let is_alive = |pid: &str| {
-        let state = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-        // A zombie is dead, whoever has not reaped it.
-        !state.is_empty() && !state.contains(") Z ")
-    };
-    let swept = text(&place.run(&["run", "-c", command]).stdout);
-    assert!(!is_alive(swept.trim()));
-    let kept = text(&place.run(&["run", "--keep", "-c", command]).stdout);
-    // What ended it would do so a moment after the program's own end: another run of the program later it lives.
-    let listed = text(&place.run(&["sessions"]).stdout);
-    assert!(!listed.contains("lost"), "{listed}");
-    assert!(is_alive(kept.trim()), "{listed}");
-    let pid = rustix::process::Pid::from_raw(kept.trim().parse().expect("a pid")).expect("a pid");
-    rustix::process::kill_process(pid, Signal::KILL).expect("it is ours");
+    for (number, containment) in [
+        "auto",
+        "cgroup",
+        "pid_namespace",
+        "pgid_lock",
+        "subreaper",
+        "process_group",
+    ]
+    .iter()
+    .enumerate()
+    {
+        place.configure(&format!("[containment]\nprefer = \"{containment}\"\n"));
+        if place.run(&["run", "--", "true"]).status.code() != Some(0) {
+            // Not to be had on this machine.
+            continue;
+        }
+        let sleeper = format!("sleep 60.{}{number}", std::process::id());
+        let command = format!("{sleeper} >/dev/null 2>&1 & exit 0");
+        assert_eq!(place.run(&["run", "-c", &command]).status.code(), Some(0));
+        assert_eq!(find(&sleeper), None, "{containment}");
+        let (output, report) = place.reported(&["--keep", "-c", &command]);
+        assert_eq!(output.status.code(), Some(0), "{containment}");
+        assert_eq!(report["outcome"]["quiescent_reason"], "kept", "{report}");
+        // Whoever would end it is gone a moment after the program.
+        let pid = find(&sleeper).expect("a process that was kept");
+        until(|| guard_of(pid).is_none().then_some(()));
+        assert_eq!(find(&sleeper), Some(pid), "{containment}");
+        let pid = rustix::process::Pid::from_raw(pid.cast_signed()).expect("a pid");
+        rustix::process::kill_process(pid, Signal::KILL).expect("it is ours");
+    }
 }
 
 #[test]

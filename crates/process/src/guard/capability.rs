@@ -40,7 +40,10 @@ pub(super) fn of_guard(inherited: Capabilities, readiness: &Readiness, mechanism
     per_process(inherited)
         .with(
             Field::Leftovers,
-            Capability::new(Level::Native, channel).with_note(reach(mechanism)),
+            Capability::new(Level::Native, channel).with_note(format!(
+                "{}; what is kept ends with the host, unless that leaves it at its orderly end",
+                reach(mechanism)
+            )),
         )
         .with(
             Field::Containment,

@@ -19,7 +19,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-use procession_core::outcome::{Usage, UsageScope};
 use rustix::{
     fs::{AtFlags, FlockOperation, Mode, OFlags},
     io::Errno,
@@ -28,8 +27,15 @@ use rustix::{
 
 use crate::unix::signal;
 
+mod count;
+
+pub(super) use count::count_at;
+use count::cpu;
+
 /// How the group of a guard begins.
 const PREFIX: &str = "procession-";
+/// What lies in a group that holds what is to outlive its guard.
+const KEPT: &str = "kept";
 /// How long leftovers of dead guards are waited for, all together.
 const STALE_BOUND: Duration = Duration::from_millis(300);
 /// How often one that has to be empty in a moment is looked at.
@@ -48,6 +54,8 @@ pub(super) struct Groups {
     spare: Option<Group>,
     /// Those that could not be removed yet.
     leaving: Vec<Group>,
+    /// Those that are to outlive the guard.
+    kept: BTreeSet<u64>,
 }
 
 /// A session's group.
@@ -89,6 +97,7 @@ impl Groups {
                     next: 0,
                     spare: None,
                     leaving: Vec::new(),
+                    kept: BTreeSet::new(),
                 });
             }
         }
@@ -136,9 +145,67 @@ impl Groups {
         self.leaving.push(group);
     }
 
-    /// Kills all sessions, waits until they are gone, removes everything.
+    /// Has a session outlive the guard.
+    pub(super) fn keep(&mut self, number: u64) -> io::Result<()> {
+        match rustix::fs::mkdirat(&self.directory, KEPT, Mode::from_raw_mode(0o755)) {
+            Ok(()) | Err(Errno::EXIST) => {}
+            Err(error) => return Err(error.into()),
+        }
+        self.kept.insert(number);
+        Ok(())
+    }
+
+    /// Whether a session is to outlive the guard.
+    pub(super) fn keeps(&self, number: u64) -> bool {
+        self.kept.contains(&number)
+    }
+
+    /// Who is to outlive the guard.
+    pub(super) fn kept_members(&self) -> BTreeSet<i32> {
+        let mut members = BTreeSet::new();
+        for number in &self.kept {
+            if let Ok(directory) = open(&self.path.join(name_of(*number))) {
+                members_of(&directory, MAX_DEPTH, &mut members);
+            }
+        }
+        members
+    }
+
+    /// Kills all sessions that are not to outlive the guard.
+    pub(super) fn kill_all(&self) {
+        if self.kept.is_empty() {
+            // One write for all of them, the ones that are just being started too.
+            let _ = kill(&self.directory);
+            return;
+        }
+        for path in self.others() {
+            if let Ok(directory) = open(&path) {
+                let _ = kill(&directory);
+            }
+        }
+    }
+
+    /// Kills all sessions, waits until they are gone, removes everything; what is to outlive the guard stays.
     pub(super) fn end(self, bound: Duration) {
-        end(&self.path, &self.directory, Instant::now() + bound);
+        if self.kept.is_empty() || is_empty(&self.directory).unwrap_or(false) {
+            end(&self.path, &self.directory, Instant::now() + bound);
+            return;
+        }
+        for path in self.others() {
+            remove(&path);
+        }
+    }
+
+    /// The groups of sessions that are not to outlive the guard.
+    fn others(&self) -> Vec<PathBuf> {
+        let kept: BTreeSet<String> = self.kept.iter().map(|number| name_of(*number)).collect();
+        let is_other = |entry: &fs::DirEntry| {
+            let name = entry.file_name();
+            let is_kept = name == KEPT || name.to_str().is_some_and(|name| kept.contains(name));
+            !is_kept && entry.file_type().is_ok_and(|kind| kind.is_dir())
+        };
+        let entries = fs::read_dir(&self.path).into_iter().flatten().flatten();
+        entries.filter(is_other).map(|entry| entry.path()).collect()
     }
 
     fn create(&mut self) -> io::Result<Group> {
@@ -202,33 +269,6 @@ impl Group {
     pub(super) fn cpu(&self) -> Option<(Duration, Duration)> {
         cpu(&read(&self.directory, "cpu.stat").ok()?)
     }
-}
-
-/// Puts into a usage what a group has counted of all that were ever in it, by its path.
-///
-/// Processor time is counted by every group, memory where there is a controller for it.
-pub(super) fn count_at(path: &Path, usage: &mut Usage) {
-    if let Some((user, system)) = fs::read_to_string(path.join("cpu.stat"))
-        .ok()
-        .and_then(|text| cpu(&text))
-    {
-        usage.user_time = usage.user_time.max(user);
-        usage.system_time = usage.system_time.max(system);
-        usage.cpu_covers = UsageScope::Tree;
-    }
-    let peak = fs::read_to_string(path.join("memory.peak"));
-    if let Some(bytes) = peak.ok().and_then(|text| text.trim().parse().ok()) {
-        usage.peak_memory_bytes = Some(bytes);
-        usage.peak_memory_covers = UsageScope::Tree;
-    }
-}
-
-fn cpu(text: &str) -> Option<(Duration, Duration)> {
-    let value = |name: &str| {
-        let line = text.lines().find_map(|line| line.strip_prefix(name))?;
-        Some(Duration::from_micros(line.trim().parse().ok()?))
-    };
-    Some((value("user_usec ")?, value("system_usec ")?))
 }
 
 /// Kills a group by its path; none where it is gone.
@@ -311,7 +351,9 @@ fn clear_stale(base: &Path) {
         let Ok(directory) = open(&entry.path()) else {
             continue;
         };
-        if rustix::fs::flock(&directory, FlockOperation::NonBlockingLockExclusive).is_ok() {
+        // What was meant to stay goes when nobody is in it any more.
+        let is_kept = entry.path().join(KEPT).exists() && !is_empty(&directory).unwrap_or(true);
+        if !is_kept && rustix::fs::flock(&directory, FlockOperation::NonBlockingLockExclusive).is_ok() {
             end(&entry.path(), &directory, deadline);
         }
     }
@@ -512,41 +554,6 @@ mod tests {
         check(&both, "/mine/below", Some("/b c/below"));
         check(&both, "/elsewhere", None);
         check("", "/", None);
-    }
-
-    #[test]
-    fn what_a_group_counted_is_the_whole_trees() {
-        let group = tempfile::tempdir().unwrap();
-        let leader = Usage {
-            user_time: Duration::from_millis(2),
-            peak_memory_bytes: Some(5),
-            minor_faults: 7,
-            ..Usage::default()
-        };
-        let counted = || {
-            let mut usage = leader;
-            count_at(group.path(), &mut usage);
-            usage
-        };
-        assert_eq!(counted(), leader, "nothing is told");
-        let stat = "usage_usec 9000\nuser_usec 3000\nsystem_usec 6000\nnr_periods 0\n";
-        fs::write(group.path().join("cpu.stat"), stat).unwrap();
-        let with_cpu = Usage {
-            user_time: Duration::from_millis(3),
-            system_time: Duration::from_millis(6),
-            cpu_covers: UsageScope::Tree,
-            ..leader
-        };
-        assert_eq!(counted(), with_cpu, "there is no controller for memory");
-        fs::write(group.path().join("memory.peak"), "1048576\n").unwrap();
-        let whole = Usage {
-            peak_memory_bytes: Some(1 << 20),
-            peak_memory_covers: UsageScope::Tree,
-            ..with_cpu
-        };
-        assert_eq!(counted(), whole);
-        fs::write(group.path().join("memory.peak"), "max\n").unwrap();
-        assert_eq!(counted(), with_cpu);
     }
 
     #[test]

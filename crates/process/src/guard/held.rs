@@ -374,4 +374,18 @@ impl Tree for HeldTree {
     fn resize(&self, _size: TerminalSize) -> io::Result<()> {
         Err(io::ErrorKind::Unsupported.into())
     }
+
+    fn leave(&self) -> BoxFuture<'static, io::Result<()>> {
+        let held = Arc::clone(&self.0);
+        Box::pin(async move {
+            let session = held.session;
+            let answer = held.link.ask(|ticket| Request::Leave { session, ticket });
+            // A guard that is gone has taken all with it.
+            match answer.await {
+                Ok(TreeNotice { is_exact: true, .. }) => Ok(()),
+                Ok(_) => Err(io::Error::other("the guard cannot leave it")),
+                Err(_) => Err(io::Error::other("the guard is gone")),
+            }
+        })
+    }
 }

@@ -131,7 +131,9 @@ impl Server {
             return;
         };
         let ticket = match *request {
-            Request::Survey { ticket, .. } | Request::Sweep { ticket, .. } => Some(ticket),
+            Request::Survey { ticket, .. }
+            | Request::Sweep { ticket, .. }
+            | Request::Leave { ticket, .. } => Some(ticket),
             _ => None,
         };
         if let Some(ticket) = ticket {
@@ -144,6 +146,9 @@ impl Server {
             init.tickets.insert(ticket, members);
         }
         let is_sent = packet::send(init.socket.as_fd(), bytes, &[], Wait::No).is_ok();
+        if is_sent && matches!(request, Request::Leave { .. }) {
+            self.left.init_is_told(session);
+        }
         if !is_sent && let Some(ticket) = ticket {
             init.tickets.remove(&ticket);
             self.tell_nothing_seen(ticket);

@@ -16,6 +16,7 @@ use rustix::event::{Timespec, epoll};
 use super::{
     cgroup::Groups,
     init::Init,
+    leave::Left,
     outbox::Outbox,
     packet::{self, Packet, Wait},
     session::{LeaderState, Place, Session},
@@ -109,6 +110,7 @@ pub(super) struct Server {
     pub(super) sweeps: Vec<Sweep>,
     /// Leaders begin in this process's memory.
     pub(super) own_peak: OwnPeak,
+    pub(super) left: Left,
     epoll: OwnedFd,
     signals: OwnedFd,
     outbox: Outbox,
@@ -142,6 +144,7 @@ impl Server {
             inits: BTreeMap::new(),
             sweeps: Vec::new(),
             own_peak: OwnPeak::default(),
+            left: Left::default(),
             epoll,
             signals,
             outbox: Outbox::default(),
@@ -187,10 +190,14 @@ impl Server {
         self.tell(&Reply::Report(notice), Vec::new());
     }
 
-    /// Serves until the host is gone or the session has ended; then ends all that is left.
+    /// Serves until the host is gone or the session has ended; then ends all that is left and not to be left alone.
     pub(super) fn run(mut self) -> ! {
         while self.turn() == Turn::GoesOn {}
-        self.end();
+        if self.left.is_everybody() {
+            self.outlive();
+        } else {
+            self.end();
+        }
         sys::exit(0)
     }
 
@@ -301,6 +308,7 @@ impl Server {
             Request::Sweep { session, ticket } => self.sweep(session, ticket),
             Request::Reap { session } => self.reap(session),
             Request::Release { session } => self.release(session),
+            Request::Leave { session, ticket } => self.leave_alone(session, ticket),
         }
     }
 
@@ -361,21 +369,24 @@ impl Server {
         let begun = Instant::now();
         let deadline = begun + END_BOUND;
         if let Some(groups) = &self.groups {
-            // One write for all of them, the ones that are just being started too.
-            let _ = super::cgroup::kill_at(groups.path());
+            groups.kill_all();
         }
-        for init in self.inits.values() {
-            init.end();
+        for (session, init) in &self.inits {
+            if !self.left.has_init(*session) {
+                init.end();
+            }
         }
         loop {
+            let left = self.left_children();
             match self.role {
                 Role::Init { has_namespace: true } => sys::kill(-1, libc::SIGKILL),
                 Role::Init { has_namespace: false } => drop(tree::kill_descendants(self.own_pid)),
                 Role::Guard => {
+                    let mut spared = left.clone();
                     // An init does its own work first.
                     let is_early = begun.elapsed() < INIT_BOUND;
-                    let inits = self.inits.values().filter(|_| is_early).map(|init| init.pid);
-                    self.kill_children(&inits.collect());
+                    spared.extend(self.inits.values().filter(|_| is_early).map(|init| init.pid));
+                    self.kill_children(&spared);
                 }
             }
             // Nobody wants to know any more how they ended.
@@ -384,10 +395,16 @@ impl Server {
                 self.sessions.retain(|_, session| session.pid != pid);
                 self.inits.retain(|_, init| init.pid != pid);
             }
-            if !sys::has_any_living_child() || Instant::now() >= deadline {
+            let is_over = if left.is_empty() {
+                !sys::has_any_living_child()
+            } else {
+                let mut children = tree::own_children().into_iter();
+                !children.any(|pid| !left.contains(&pid) && tree::is_living(pid))
+            };
+            if is_over || Instant::now() >= deadline {
                 break;
             }
-            self.wait_for_children();
+            self.wait_for_children(Some(&END_PAUSE));
         }
         if let Some(groups) = self.groups.take() {
             groups.end(deadline.saturating_duration_since(Instant::now()));
@@ -399,7 +416,7 @@ impl Server {
         for session in self
             .sessions
             .values()
-            .filter(|session| session.leader != LeaderState::Reaped)
+            .filter(|session| session.leader != LeaderState::Reaped && !self.is_left(session))
         {
             // The leader is not reaped, so that the group is its own.
             let _ = crate::unix::signal::send_to_group(session.pid, libc::SIGKILL);
@@ -414,12 +431,13 @@ impl Server {
         }
     }
 
-    fn wait_for_children(&self) {
+    /// Waits until a child has ended, or for this long.
+    pub(super) fn wait_for_children(&self, bound: Option<&Timespec>) {
         let mut polled = [rustix::event::PollFd::new(
             &self.signals,
             rustix::event::PollFlags::IN,
         )];
-        let _ = rustix::event::poll(&mut polled, Some(&END_PAUSE));
+        let _ = rustix::event::poll(&mut polled, bound);
         let _ = rustix::io::read(&self.signals, &mut [0; 1024]);
     }
 }

@@ -111,6 +111,12 @@ pub(super) fn group_of(pid: i32) -> Option<i32> {
     Some(group.as_raw()).filter(|group| *group > 0)
 }
 
+/// The session of a process, as far as it has a number here.
+pub(super) fn session_of(pid: i32) -> Option<i32> {
+    let session = nix::unistd::getsid(Some(nix::unistd::Pid::from_raw(pid))).ok()?;
+    Some(session.as_raw()).filter(|session| *session > 0)
+}
+
 fn children(pid: i32) -> Vec<i32> {
     let threads = fs::read_dir(format!("/proc/{pid}/task"));
     threads
@@ -129,7 +135,8 @@ fn parse(children: &str) -> Vec<i32> {
         .collect()
 }
 
-fn is_living(pid: i32) -> bool {
+/// Whether a process is there and has not ended.
+pub(super) fn is_living(pid: i32) -> bool {
     stat(pid).is_some_and(|(state, _)| !matches!(state, 'Z' | 'X'))
 }
 

@@ -53,6 +53,8 @@ pub(super) enum Request {
     Reap { session: u64 },
     /// Nobody has charge of the session any more.
     Release { session: u64 },
+    /// Lets who is there live on when the guard ends; answered by a report that is exact where that will be so.
+    Leave { session: u64, ticket: u64 },
 }
 
 /// A start.
@@ -221,6 +223,10 @@ impl Request {
             }
             Self::Reap { session } => out.of_session(6, *session),
             Self::Release { session } => out.of_session(7, *session),
+            Self::Leave { session, ticket } => {
+                out.of_session(8, *session);
+                out.u64(*ticket);
+            }
         }
         out.0
     }
@@ -249,6 +255,10 @@ impl Request {
             },
             6 => Self::Reap { session: from.u64()? },
             7 => Self::Release { session: from.u64()? },
+            8 => Self::Leave {
+                session: from.u64()?,
+                ticket: from.u64()?,
+            },
             _ => return Err(Malformed),
         };
         from.end()?;
@@ -265,7 +275,8 @@ impl Request {
             | Self::Survey { session, .. }
             | Self::Sweep { session, .. }
             | Self::Reap { session }
-            | Self::Release { session } => Some(*session),
+            | Self::Release { session }
+            | Self::Leave { session, .. } => Some(*session),
         }
     }
 }

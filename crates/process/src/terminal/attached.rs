@@ -105,6 +105,10 @@ impl Tree for AttachedTree {
         self.tree.sweep()
     }
 
+    fn leave(&self) -> BoxFuture<'static, io::Result<()>> {
+        self.tree.leave()
+    }
+
     fn resize(&self, size: TerminalSize) -> io::Result<()> {
         let master = self.master.upgrade().ok_or(io::ErrorKind::BrokenPipe)?;
         master.resize(size)

@@ -15,6 +15,7 @@ mod terminal;
 mod ends;
 mod guard;
 mod host;
+mod leave;
 mod places;
 mod rungs;
 mod scale;

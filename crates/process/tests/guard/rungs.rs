@@ -84,6 +84,7 @@ fn all_holds_for_who_has_no_privileges() {
             "child::",
             "ends::",
             "guard::",
+            "leave::",
             "trees::",
             "a_session_that_hangs_up",
             "a_thousand_failed",

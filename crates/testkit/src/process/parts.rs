@@ -258,6 +258,14 @@ impl Tree for PlayedTree {
         answer(self.0.change(State::sweep))
     }
 
+    fn leave(&self) -> BoxFuture<'static, io::Result<()>> {
+        self.0.change(|state| {
+            assert!(!state.is_reaped, "a tree is left before its leader is reaped");
+            state.was_left = true;
+        });
+        Box::pin(future::ready(Ok(())))
+    }
+
     fn resize(&self, size: TerminalSize) -> io::Result<()> {
         if self.0.request.terminal.is_none() {
             return Err(io::ErrorKind::Unsupported.into());

@@ -48,6 +48,7 @@ pub(super) enum Answering {
 pub(super) struct State {
     pub(super) end: Option<Status>,
     pub(super) is_reaped: bool,
+    pub(super) was_left: bool,
     pub(super) is_unkillable: bool,
     /// Whether the leader is gone, and its status has not been told.
     pub(super) is_exit_untold: bool,
@@ -117,6 +118,7 @@ impl State {
         Self {
             end: None,
             is_reaped: false,
+            was_left: false,
             is_unkillable: false,
             is_exit_untold: false,
             observation_errno: None,

@@ -53,6 +53,10 @@ fn requests() -> Vec<Request> {
         },
         Request::Reap { session: 6 },
         Request::Release { session: 8 },
+        Request::Leave {
+            session: 9,
+            ticket: 10,
+        },
     ]
 }
 
