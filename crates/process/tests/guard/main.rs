@@ -1,6 +1,6 @@
 //! Real processes through a guard.
 //!
-//! What a child gets, pipes and terminals are the same scenarios as without a guard.
+//! What a child gets, pipes, terminals and starts that fail are the same scenarios as without a guard.
 #![cfg(all(target_os = "linux", target_env = "gnu"))]
 
 mod support;
@@ -9,6 +9,8 @@ mod support;
 mod child;
 #[path = "../unix/pipes.rs"]
 mod pipes;
+#[path = "../unix/start_failure.rs"]
+mod start_failure;
 #[path = "../unix/terminal.rs"]
 mod terminal;
 
@@ -19,5 +21,5 @@ mod leave;
 mod places;
 mod rungs;
 mod scale;
-mod start_failure;
+mod starts;
 mod trees;

@@ -19,14 +19,14 @@ fn again(command: &mut std::process::Command, what: &str) {
     assert!(!shown.contains("running 0 tests"), "{what}\n{shown}");
 }
 
-/// What a child gets, pipes and terminals.
+/// What a child gets, pipes, terminals and starts that fail.
 fn common_scenarios_on(rung: Mechanism) {
     if port_on(rung).is_none() {
         return;
     }
     let mut command = std::process::Command::new(std::env::current_exe().expect("this program"));
     command
-        .args(["child::", "pipes::", "terminal::"])
+        .args(["child::", "pipes::", "terminal::", "start_failure::"])
         .env(RUNG, rung.as_str());
     if rung == Mechanism::PidNamespace {
         // There a session has numbers of its own, which these compare with the host's.

@@ -176,10 +176,7 @@ fn nobody_elses_child_is_reaped() {
             drop(spawn(&port, argv(&["sleep", "60"])).await);
             run(&port, argv(&["true"])).await;
         }
-        until("all of ours are reaped", || {
-            own_children() == [foreign.id().to_string()]
-        })
-        .await;
+        until("all of ours are reaped", || own_children() == [foreign.id()]).await;
         assert_eq!(foreign.wait().unwrap().code(), Some(9));
     });
 }
