@@ -24,6 +24,8 @@ pub(super) struct Left {
     inits: BTreeSet<u64>,
     /// Of an init: it is itself.
     is_everybody: bool,
+    /// Whether there is anybody.
+    is_somebody: bool,
 }
 
 impl Left {
@@ -35,6 +37,7 @@ impl Left {
     /// The session's init is told to go on without us.
     pub(super) fn init_is_told(&mut self, session: u64) {
         self.inits.insert(session);
+        self.is_somebody = true;
     }
 
     /// Whether the session's init goes on without us.
@@ -71,6 +74,7 @@ impl Server {
                 self.left.is_everybody
             }
         };
+        self.left.is_somebody |= is_left;
         let notice = TreeNotice {
             ticket,
             swept: Vec::new(),
@@ -92,8 +96,12 @@ impl Server {
         }
     }
 
-    /// Our children who are left to themselves.
-    pub(super) fn left_children(&self) -> BTreeSet<i32> {
+    /// Our children who are not left to themselves.
+    ///
+    /// Who they are comes first and whether they are left second: whoever has become a child meanwhile, by the end of a
+    /// parent, is told apart by the next look.
+    pub(super) fn children_to_end(&self) -> Vec<i32> {
+        let children = tree::own_children();
         let mut left: BTreeSet<i32> = self
             .inits
             .iter()
@@ -103,15 +111,23 @@ impl Server {
         if let Some(groups) = &self.groups {
             left.extend(groups.kept_members());
         }
-        if !self.left.sessions.is_empty() {
-            let is_spared = |pid: &i32| match tree::session_of(*pid) {
+        let is_left = |pid: i32| {
+            if left.contains(&pid) {
+                return true;
+            }
+            match tree::session_of(pid) {
                 Some(session) if self.left.sessions.contains(&session) => true,
                 // Nobody can tell whose they are that made sessions of their own.
                 session => self.left.may_have_moved && !session.is_some_and(|session| self.leads(session)),
-            };
-            left.extend(tree::own_children().into_iter().filter(is_spared));
-        }
-        left
+            }
+        };
+        children.into_iter().filter(|pid| !is_left(*pid)).collect()
+    }
+
+    /// Whether nobody is there any more but who is left to themselves.
+    pub(super) fn is_over(&self) -> bool {
+        !sys::has_any_living_child()
+            || (self.left.is_somebody && !self.children_to_end().into_iter().any(tree::is_living))
     }
 
     fn leads(&self, pid: i32) -> bool {

@@ -377,16 +377,14 @@ impl Server {
             }
         }
         loop {
-            let left = self.left_children();
             match self.role {
                 Role::Init { has_namespace: true } => sys::kill(-1, libc::SIGKILL),
                 Role::Init { has_namespace: false } => drop(tree::kill_descendants(self.own_pid)),
                 Role::Guard => {
-                    let mut spared = left.clone();
                     // An init does its own work first.
                     let is_early = begun.elapsed() < INIT_BOUND;
-                    spared.extend(self.inits.values().filter(|_| is_early).map(|init| init.pid));
-                    self.kill_children(&spared);
+                    let inits = self.inits.values().filter(|_| is_early).map(|init| init.pid);
+                    self.kill_children(&inits.collect());
                 }
             }
             // Nobody wants to know any more how they ended.
@@ -395,13 +393,7 @@ impl Server {
                 self.sessions.retain(|_, session| session.pid != pid);
                 self.inits.retain(|_, init| init.pid != pid);
             }
-            let is_over = if left.is_empty() {
-                !sys::has_any_living_child()
-            } else {
-                let mut children = tree::own_children().into_iter();
-                !children.any(|pid| !left.contains(&pid) && tree::is_living(pid))
-            };
-            if is_over || Instant::now() >= deadline {
+            if self.is_over() || Instant::now() >= deadline {
                 break;
             }
             self.wait_for_children(Some(&END_PAUSE));
@@ -423,7 +415,7 @@ impl Server {
             sys::kill(session.pid, libc::SIGKILL);
         }
         if self.table.is_readable() {
-            for pid in tree::own_children() {
+            for pid in self.children_to_end() {
                 if !spared.contains(&pid) {
                     sys::kill(pid, libc::SIGKILL);
                 }
