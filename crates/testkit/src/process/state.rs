@@ -45,6 +45,10 @@ pub(super) enum Answering {
 }
 
 #[derive(Debug)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is something that a script says of its process, whatever it says of the rest"
+)]
 pub(super) struct State {
     pub(super) end: Option<Status>,
     pub(super) is_reaped: bool,
