@@ -20,6 +20,7 @@ use procession_actors::{
 use procession_core::{
     Cause, Field, Outcome, SessionSpec, Shell, Signal, StartFailureKind, Status, StreamId,
     admission::HostBudgets,
+    containment::Mechanism,
     outcome::ObservedBy,
     spec::{Pace, StdinMode, StreamMode},
 };
@@ -379,6 +380,35 @@ fn a_thousand_failed_starts_leave_no_descriptor_no_child_no_place_and_no_file() 
             .map(|entry| entry.unwrap().file_name())
             .collect();
         assert!(left.len() <= 2, "logs of failed starts are left: {left:?}");
+    });
+}
+
+#[test]
+fn ended_sessions_that_can_be_read_hold_no_descriptor() {
+    run(async {
+        let folder = TempDir::new().unwrap();
+        let (_system, client) = system(|builder| builder.log_dir(folder.path())).await;
+        let mut ended = Vec::new();
+        let mut before = 0;
+        for number in 0..16 {
+            let started = start(&client, shell("echo kept")).await;
+            assert_eq!(outcome(&client, &started).await.cause, Cause::Exit);
+            ended.push(started.session);
+            if number == 3 {
+                before = descriptors();
+            }
+        }
+        // The log of the last one may be closed only now.
+        assert!(
+            descriptors() <= before + 4,
+            "{} descriptors, {before} before",
+            descriptors()
+        );
+        for session in ended {
+            let kept = client.inspect(session).await.unwrap();
+            assert_eq!(kept.containment.mechanism, Mechanism::ProcessGroup);
+            assert_eq!(kept.log.kept_bytes, 5);
+        }
     });
 }
 

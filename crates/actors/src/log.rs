@@ -370,8 +370,9 @@ impl LogState {
 
     fn done(&mut self, myself: &ActorRef<LogMessage>, session: SessionId, job: Job) {
         let Some(entry) = self.entries.get_mut(&session) else {
-            // Removed in the meantime: what came back goes, files and all.
+            // Removed in the meantime: what came back goes, files and all. It has been going since it was removed.
             self.remove_files(myself, session);
+            self.went();
             return;
         };
         match job {
@@ -445,7 +446,9 @@ impl LogState {
             let is_busy = matches!(entry.writing, Writing::Busy);
             drop(entry);
             if is_busy {
-                return; // The job's end removes the files.
+                // The job's end removes the files.
+                self.coming_and_going = self.coming_and_going.saturating_add(1);
+                return;
             }
         }
         self.remove_files(myself, session);

@@ -55,11 +55,8 @@ impl Turn<'_> {
             self.state.input = InputState::Open(sink);
         }
         self.watch_leader(&leader);
-        self.state.process = Some(Process {
-            leader,
-            tree,
-            containment,
-        });
+        self.state.process = Some(Process { leader, tree });
+        self.state.containment = Some(containment);
         let streams: Vec<_> = outputs.iter().map(|(stream, _)| *stream).collect();
         for stream in procession_core::StreamId::ALL {
             if !streams.contains(&stream) {
@@ -341,6 +338,10 @@ impl Turn<'_> {
         if !is_idle {
             self.after_writes();
             self.answer_waits();
+        }
+        if self.state.machine.is_released() {
+            // For as long as it can be read, an ended session holds no descriptor of a process.
+            self.state.process = None;
         }
         let state = &*self.state;
         let unread_bytes = state.drained.unread_bytes(&state.capture);

@@ -33,6 +33,8 @@ pub struct SessionState {
     pub(super) input: InputState,
     pub(super) typed: Typed,
     pub(super) process: Option<Process>,
+    /// By what means its tree is held, or was; none before there was one.
+    pub(super) containment: Option<Containment>,
     pub(super) log: LogHandle,
     /// Up to where the session's own cursor has read.
     pub(super) drained: ReadPosition,
@@ -90,12 +92,11 @@ pub(super) enum InputState {
     ReaderClosed,
 }
 
-/// The process that runs, or has run.
+/// The process that runs, or has run and is not let go yet.
 #[derive(Debug)]
 pub(super) struct Process {
     pub(super) leader: Arc<dyn Leader>,
     pub(super) tree: Arc<dyn Tree>,
-    pub(super) containment: Containment,
 }
 
 /// The log, as the session sees it.
@@ -125,6 +126,7 @@ impl SessionState {
             input: InputState::None,
             typed: Typed::default(),
             process: None,
+            containment: None,
             log: LogHandle::None(None),
             drained: ReadPosition::START,
             timer_at: None,
@@ -148,10 +150,8 @@ impl SessionState {
     }
 
     pub(super) fn containment(&self) -> Containment {
-        self.process.as_ref().map_or_else(
-            || self.arguments.decision.containment(),
-            |process| process.containment,
-        )
+        self.containment
+            .unwrap_or_else(|| self.arguments.decision.containment())
     }
 
     pub(super) fn log_summary(&self) -> LogSummary {

@@ -30,7 +30,6 @@ use crate::unix::signal;
 mod count;
 
 pub(super) use count::count_at;
-use count::cpu;
 
 /// How the group of a guard begins.
 const PREFIX: &str = "procession-";
@@ -263,11 +262,6 @@ impl Group {
                 let _ = signal::send_to_pidfd(pidfd.as_fd(), number);
             }
         }
-    }
-
-    /// Processor time of all that were ever in it, in the program and in the system.
-    pub(super) fn cpu(&self) -> Option<(Duration, Duration)> {
-        cpu(&read(&self.directory, "cpu.stat").ok()?)
     }
 }
 

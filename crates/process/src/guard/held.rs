@@ -17,7 +17,7 @@ use std::{
 use procession_core::{
     Containment, Signal, Status,
     containment::{CrashPromise, EmptyPromise, KillPromise, Mechanism},
-    outcome::{ObservedBy, StepEffect, UnknownStatus, Usage, UsageScope},
+    outcome::{ObservedBy, StepEffect, UnknownStatus, Usage},
     session::{Sight, TreeReport},
     spec::TerminalSize,
 };
@@ -270,15 +270,8 @@ impl Held {
             swept,
             alive,
             is_exact,
-            cpu,
             ..
         } = notice;
-        if let (Some((user_time, system_time)), Some(usage)) = (cpu, &mut self.seen.hold().usage) {
-            // Of the whole tree, not of those alone whom the leader has waited for.
-            usage.user_time = usage.user_time.max(user_time);
-            usage.system_time = usage.system_time.max(system_time);
-            usage.cpu_covers = UsageScope::Tree;
-        }
         if is_exact && alive.is_empty() && self.seen.exit.borrow().is_some() {
             self.seen.is_alone.store(true, Ordering::Release);
         }

@@ -80,7 +80,6 @@ impl Server {
             swept: Vec::new(),
             alive: Vec::new(),
             is_exact: is_left,
-            cpu: None,
         };
         self.tell(&Reply::Report(notice), Vec::new());
     }

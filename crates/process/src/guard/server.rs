@@ -185,7 +185,6 @@ impl Server {
             swept: Vec::new(),
             alive: Vec::new(),
             is_exact: false,
-            cpu: None,
         };
         self.tell(&Reply::Report(notice), Vec::new());
     }

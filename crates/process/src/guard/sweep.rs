@@ -158,10 +158,6 @@ impl Server {
             swept,
             alive,
             is_exact: place.is_some_and(|place| !matches!(place, Place::Group)),
-            cpu: match place {
-                Some(Place::Cgroup(group)) => group.cpu(),
-                _ => None,
-            },
         }
     }
 

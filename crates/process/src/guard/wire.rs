@@ -132,8 +132,6 @@ pub(super) struct TreeNotice {
     pub(super) alive: Vec<i32>,
     /// Whether nobody seen means nobody there.
     pub(super) is_exact: bool,
-    /// Processor time of the whole tree, in the program and in the system, where it is counted.
-    pub(super) cpu: Option<(Duration, Duration)>,
 }
 
 /// Where a start failed.
@@ -371,10 +369,6 @@ impl Reply {
                 out.pids(&notice.swept);
                 out.pids(&notice.alive);
                 out.u8(u8::from(notice.is_exact));
-                out.option(notice.cpu.as_ref(), |out, (user, system)| {
-                    out.duration(*user);
-                    out.duration(*system);
-                });
             }
         }
         out.0
@@ -415,7 +409,6 @@ impl Reply {
                 swept: from.list(MAX_PIDS, Reader::i32)?,
                 alive: from.list(MAX_PIDS, Reader::i32)?,
                 is_exact: from.u8()? == 1,
-                cpu: from.option(|from| Ok((from.duration()?, from.duration()?)))?,
             }),
             5 => Self::Hello { version: from.u32()? },
             _ => return Err(Malformed),

@@ -6,7 +6,8 @@ use procession_core::{Status, containment::Mechanism};
 use procession_process::{GuardPort, Spawned};
 
 use crate::support::{
-    RUNGS, bash, bounded, exited, is_alive, port_on, read_pids, read_to_end, run, send, spawn, state, until,
+    RUNGS, bash, bounded, exited, is_alive, is_sleeper, port_on, read_pids, read_to_end, run, send, spawn,
+    state, until,
 };
 
 const SLEEPERS: &str = "sleep 300 & a=$!; setsid sleep 300 & echo $a $!";
@@ -15,15 +16,9 @@ const SLEEPERS: &str = "sleep 300 & a=$!; setsid sleep 300 & echo $a $!";
 async fn sleepers(port: &GuardPort, behind: &str) -> (Spawned, Vec<u32>) {
     let session = spawn(port, bash(&format!("{SLEEPERS}; {behind}"))).await;
     let mut members = read_pids(&session).await;
-    let are_asleep = |pids: &[u32]| {
-        pids.iter().all(|pid| {
-            let name = std::fs::read_to_string(format!("/proc/{pid}/comm"));
-            name.is_ok_and(|name| name == "sleep\n")
-        })
-    };
     let has_own_numbers = session.containment.mechanism == Mechanism::PidNamespace;
     bounded("sleepers", async {
-        while members.len() != 2 || !are_asleep(&members) {
+        while members.len() != 2 || !members.iter().all(|pid| is_sleeper(*pid)) {
             if has_own_numbers {
                 members = session.tree.survey().await.alive;
             }

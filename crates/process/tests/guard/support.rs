@@ -123,3 +123,9 @@ pub(crate) fn sorted(mut pids: Vec<u32>) -> Vec<u32> {
     pids.sort_unstable();
     pids
 }
+
+/// Whether a process is `sleep` already, not the shell that becomes it.
+pub(crate) fn is_sleeper(pid: u32) -> bool {
+    let name = std::fs::read_to_string(format!("/proc/{pid}/comm"));
+    name.is_ok_and(|name| name == "sleep\n")
+}

@@ -6,8 +6,8 @@ use procession_core::{
 use procession_process::{SpawnRequest, Spawned};
 
 use crate::support::{
-    Adjust, all_gone, argv, bash, exited, has, is_alive, output, ports, read_line, read_pids, send, sorted,
-    spawn, state, sure_ports, sweep, until,
+    Adjust, all_gone, argv, bash, exited, has, is_alive, is_sleeper, output, ports, read_line, read_pids,
+    send, sorted, spawn, state, sure_ports, sweep, until,
 };
 
 /// A plain child, one in a session of its own, a daemon, a chain of parents that end, and one without an environment.
@@ -35,10 +35,6 @@ async fn up(session: &Spawned) {
 
 /// Waits until the tree has its six sleepers: those who make the last ones go on behind its word.
 async fn grown(session: &Spawned) {
-    let is_asleep = |pid: &u32| {
-        let name = std::fs::read_to_string(format!("/proc/{pid}/comm"));
-        name.is_ok_and(|name| name == "sleep\n")
-    };
     crate::support::bounded("a grown tree", async {
         while session
             .tree
@@ -46,7 +42,7 @@ async fn grown(session: &Spawned) {
             .await
             .alive
             .iter()
-            .filter(|pid| is_asleep(pid))
+            .filter(|pid| is_sleeper(**pid))
             .count()
             < 6
         {

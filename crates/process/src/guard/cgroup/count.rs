@@ -24,7 +24,7 @@ pub(in crate::guard) fn count_at(path: &Path, usage: &mut Usage) {
 }
 
 /// The times in a group's `cpu.stat`: in the program and in the system.
-pub(super) fn cpu(text: &str) -> Option<(Duration, Duration)> {
+fn cpu(text: &str) -> Option<(Duration, Duration)> {
     let value = |name: &str| {
         let line = text.lines().find_map(|line| line.strip_prefix(name))?;
         Some(Duration::from_micros(line.trim().parse().ok()?))

@@ -119,7 +119,6 @@ fn replies() -> Vec<Reply> {
             swept: vec![1, 2],
             alive: vec![],
             is_exact: true,
-            cpu: Some((Duration::from_micros(1), Duration::ZERO)),
         }),
     ]
 }
@@ -165,7 +164,6 @@ fn a_report_holds_no_more_pids_than_a_message_takes() {
             swept,
             alive: Vec::new(),
             is_exact: true,
-            cpu: None,
         })
     };
     let bytes = report(vec![7; MAX_PIDS + 5]).encode();
