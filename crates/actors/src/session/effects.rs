@@ -303,6 +303,7 @@ impl Turn<'_> {
     fn released(&mut self, outcome: &Outcome) {
         // The log was left open for what was kept; nobody waits for it to be closed.
         let _ = self.close_log(outcome);
+        self.state.process = None;
         self.state.arguments.reporter.released();
         self.answer_stops();
     }
@@ -321,6 +322,10 @@ impl Turn<'_> {
             ));
         }
         self.end_input();
+        if self.state.machine.is_released() {
+            // For as long as it can be read, an ended session holds no descriptor of a process.
+            self.state.process = None;
+        }
         self.state.arguments.reporter.ended(outcome);
         self.answer_stops();
         self.answer_waits();
@@ -338,10 +343,6 @@ impl Turn<'_> {
         if !is_idle {
             self.after_writes();
             self.answer_waits();
-        }
-        if self.state.machine.is_released() {
-            // For as long as it can be read, an ended session holds no descriptor of a process.
-            self.state.process = None;
         }
         let state = &*self.state;
         let unread_bytes = state.drained.unread_bytes(&state.capture);
